@@ -59,9 +59,9 @@ async fn live(web: &Web, path: &Path) -> anyhow::Result<u64> {
             },
         }
     }
-    let requests = abide.gate_handle().stats().robots_requests;
+    let requests = abide.gate().stats().robots_requests;
     // A backoff is handed to the store by a task of its own.
-    abide.gate_handle().settled(Duration::from_secs(2)).await;
+    abide.gate().settled(Duration::from_secs(2)).await;
     // Dropping the store would write everything, too; this says whether it could.
     store.close().await?;
     Ok(requests)

@@ -107,7 +107,7 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
     }
     hosts.join_all().await;
     // The leases are given up, so that the next process need not wait for their end.
-    abide.gate_handle().settled(Duration::from_secs(2)).await;
+    abide.gate().settled(Duration::from_secs(2)).await;
     Ok(())
 }
 

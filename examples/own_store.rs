@@ -158,7 +158,7 @@ async fn main() -> anyhow::Result<()> {
             .permission_store(store.clone());
         let (abide, client) = web.stand_in(builder).build_with(plain_client())?;
         let page = abide.clone().wrap(client).get("http://bakery.example/bread.html").send().await?;
-        let gate = abide.gate_handle();
+        let gate = abide.gate();
         println!("{crawler}: {}, {} requests for robots.txt", page.status(), gate.stats().robots_requests);
         // The lease of the host is given up by a task of its own.
         drop(page);

@@ -1,11 +1,15 @@
-//! With reqwest-retry and http-cache in one chain: retry > gate > cache > pacing > wire.
+//! With reqwest-retry and http-cache in one chain: retry > cache > abide > wire.
 //!
-//! Each attempt is asked of robots.txt, and so is each redirect hop. What the cache answers waits for no permit, and refusals stay
-//! typed, because they arise outside of the cache. 429 and 503 are not retried: abide backs the host off, and the response is yours.
+//! What the cache answers sends nothing, so it waits for no permit. Everything else passes abide: each attempt is checked against robots.txt and
+//! rate-limited, and so is each redirect hop. 429 and 503 are not retried: abide backs the host off, and the response is yours.
+//!
+//! http-cache keeps neither the types of errors nor the extensions of responses. So the example checks a URL first, where it wants to know why it is
+//! refused, and reads the permissions of what it gets anew.
 
-use abide::{Abide, Denied, ResponseExt};
+use abide::{Abide, ResponseExt};
 use abide_examples::{Web, plain_client};
 use http_cache_reqwest::{Cache, CacheMode, HttpCache, HttpCacheOptions, MokaCache, MokaManager};
+use reqwest::Url;
 use reqwest_middleware::ClientBuilder;
 use reqwest_retry::policies::ExponentialBackoff;
 use reqwest_retry::{DefaultRetryableStrategy, RetryTransientMiddleware, Retryable, RetryableStrategy};
@@ -36,9 +40,8 @@ async fn main() -> anyhow::Result<()> {
     };
     let client = ClientBuilder::new(inner)
         .with(RetryTransientMiddleware::new_with_policy_and_strategy(back_off, LeaveBusyHosts))
-        .with(abide.gate())
         .with(Cache(cache))
-        .with(abide.pacing())
+        .with(abide.middleware())
         .build();
 
     for path in [
@@ -52,16 +55,20 @@ async fn main() -> anyhow::Result<()> {
         // Redirects into a disallowed path; a refusal is not retried.
         "my-account",
     ] {
-        match client.get(format!("http://library.example/{path}")).send().await {
+        let url: Url = format!("http://library.example/{path}").parse()?;
+        let verdict = abide.check(&url).await?;
+        if !verdict.is_allowed() {
+            println!("{path}: refused: {verdict}");
+            continue;
+        }
+        match client.get(url).send().await {
             Ok(page) => {
-                let waited = page.fetch_info().map(|info| info.waited()).unwrap_or_default();
-                println!("{path}: {} after waiting {:.1} s", page.status(), waited.as_secs_f64());
+                let page = abide.read(page).await;
+                println!("{path}: {}, may be indexed: {}", page.status(), page.permissions().may_index());
                 page.bytes().await?;
             }
-            Err(error) => match Denied::find(&error) {
-                Some(denied) => println!("{path}: refused: {denied}"),
-                None => return Err(error.into()),
-            },
+            // A refused hop is text here.
+            Err(error) => println!("{path}: {error:#}"),
         }
     }
     println!("requests that reached the server:");

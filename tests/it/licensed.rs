@@ -41,7 +41,6 @@ fn tokens(token: &'static str) -> impl Fn(&Url, &[(String, String)]) -> Option<L
 #[derive(Clone, Copy, Debug)]
 enum Client {
     Middleware,
-    Halves,
     Layer,
 }
 
@@ -56,12 +55,6 @@ async fn get(client: Client, path: &str, token: &'static str) -> (u16, Vec<(Stri
         Client::Middleware => {
             let client = settings.build_client(trusting(&authority)).unwrap();
             crate::status(&client, &url).await
-        }
-        Client::Halves => {
-            let (abide, inner) = settings.build_with(trusting(&authority)).unwrap();
-            let client =
-                reqwest_middleware::ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing());
-            crate::status(&client.build(), &url).await
         }
         Client::Layer => {
             let layer = layered(&server, &authority, DELAY, |builder| builder.license_tokens(tokens(token)));
@@ -90,7 +83,7 @@ fn seen(log: &[(String, Option<String>)]) -> Vec<(&str, bool)> {
 /// Once to the site that asked, again to no site, and along with redirects within its origin.
 #[tokio::test]
 async fn the_token_is_sent_once_to_the_site_that_asked() {
-    for client in [Client::Middleware, Client::Halves, Client::Layer] {
+    for client in [Client::Middleware, Client::Layer] {
         // To the layer each hop is a call of its own.
         let is_kept = !matches!(client, Client::Layer);
         let [page, elsewhere] = ["a.site.example/page", "b.site.example/page"];
@@ -169,7 +162,7 @@ async fn no_log_error_or_store_has_the_token() {
     assert!(text.contains("a.site.example"), "something was said");
     // The page, and what is cut, twice, because its connection was kept before.
     assert_eq!(server.log().iter().filter(|seen| seen.header("authorization").is_some()).count(), 3);
-    assert!(abide.gate_handle().settled(Duration::from_secs(10)).await);
+    assert!(abide.gate().settled(Duration::from_secs(10)).await);
     store.close().await.unwrap();
     let stored = std::fs::read(&path).unwrap();
     let stored = String::from_utf8_lossy(&stored);

@@ -4,7 +4,6 @@
 mod bad_input;
 mod beside;
 mod bodies;
-mod cached;
 mod defaults;
 mod faults;
 mod hops;
@@ -34,11 +33,8 @@ use std::time::Duration;
 
 use abide::pacing::PacePolicy;
 use abide::{Abide, Builder, Denied};
-use abide_permissions::BoxFuture;
 use abide_tests::{Authority, Names, Reply, Seen, Server};
-use http::Extensions;
-use reqwest::{Request, Response};
-use reqwest_middleware::{ClientWithMiddleware, Error, Next};
+use reqwest_middleware::ClientWithMiddleware;
 use reqwest_retry::RetryTransientMiddleware;
 use reqwest_retry::policies::ExponentialBackoff;
 
@@ -99,13 +95,6 @@ fn trusting(authority: &Authority) -> reqwest::ClientBuilder {
 async fn refused(client: &ClientWithMiddleware, url: &str) -> Denied {
     let error = client.get(url).send().await.expect_err("the request is refused");
     Denied::find(&error).unwrap_or_else(|| panic!("{url} is refused by abide, not by {error:?}"))
-}
-
-fn between<F>(middleware: F) -> F
-where
-    F: for<'a> Fn(Request, &'a mut Extensions, Next<'a>) -> BoxFuture<'a, Result<Response, Error>>,
-{
-    middleware
 }
 
 fn chain<'e>(

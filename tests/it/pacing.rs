@@ -77,7 +77,7 @@ async fn one_request_is_in_flight_until_its_body_has_ended() {
         let client = client.clone();
         async move { status(&client, "http://a.example/next").await }
     });
-    until("the other waits", || abide.gate_handle().stats().waiting == 1).await;
+    until("the other waits", || abide.gate().stats().waiting == 1).await;
     rest.notify_one();
     assert_eq!(slow.bytes().await.unwrap().len(), 200_000);
     assert_eq!(other.await.unwrap(), 200);
@@ -138,10 +138,6 @@ async fn a_silent_server_does_not_keep_its_host() {
     let theirs = builder(&server).build_client(reqwest::Client::builder().read_timeout(limit)).unwrap();
     ends_in_time(&clock, &server, &theirs, "reqwest's").await;
     ends_in_time(&clock, &server, &builder(&server).timeout(limit).client(), "of the whole call").await;
-    let (abide, inner) = builder(&server).read_timeout(limit).parts();
-    let halves =
-        reqwest_middleware::ClientBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build();
-    ends_in_time(&clock, &server, &halves, "in halves").await;
 }
 
 /// A body whose bytes are there is read, however long the caller was busy with something else.

@@ -1,16 +1,12 @@
 //! Prices: a 402 is a typed answer, and nothing is paid without a policy.
 
-use std::future::pending;
-use std::sync::Arc;
 use std::time::Duration;
 
 use abide::{PaymentPolicy, Price, ResponseExt};
-use abide_tests::{Authority, Reply, Server, until};
-use reqwest_middleware::{ClientBuilder, Error};
-use tokio::sync::Notify;
+use abide_tests::{Authority, Reply, Server};
 
 use crate::layered::{follow, layered};
-use crate::{between, builder, secure, status, trusting};
+use crate::{builder, secure, status, trusting};
 
 fn price(text: &str) -> Price {
     text.parse().unwrap()
@@ -101,98 +97,6 @@ async fn up_front_the_maximum_goes_with_every_page_and_nothing_else() {
             assert_eq!(seen.header("crawler-exact-price"), None, "never both");
         }
     }
-}
-
-#[tokio::test]
-async fn what_ends_between_the_halves_costs_nothing_unless_it_was_sent() {
-    for (ends, cost) in
-        [("is stopped", "USD 0"), ("waits", "USD 0"), ("was sent", "USD 0.01"), ("is refused", "USD 0")]
-    {
-        let (authority, server) = shop().await;
-        let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
-        let (abide, inner) =
-            builder(&server).payment(policy.clone()).build_with(trusting(&authority)).unwrap();
-        let pays = |request: &reqwest::Request| request.headers().contains_key("crawler-exact-price");
-        let rival = abide.clone();
-        let above = between(move |request, extensions, next| {
-            let rival = rival.clone();
-            Box::pin(async move {
-                let held = match ends {
-                    "is stopped" if pays(&request) => {
-                        return Err(Error::middleware(std::io::Error::other("too much")));
-                    }
-                    "waits" if pays(&request) => rival.acquire(request.url()).await.ok(),
-                    _ => None,
-                };
-                let response = next.run(request, extensions).await;
-                drop(held);
-                response
-            })
-        });
-        let silent = between(move |mut request, extensions, next| match pays(&request) {
-            true if ends == "is refused" => {
-                request.url_mut().set_port(Some(9)).unwrap();
-                next.run(request, extensions)
-            }
-            true => Box::pin(pending()),
-            false => next.run(request, extensions),
-        });
-        let client =
-            ClientBuilder::new(inner).with(abide.gate()).with(above).with(abide.pacing()).with(silent);
-        let url = "https://a.example/page".parse().unwrap();
-        let is_on_its_way = || {
-            let slot = abide.next_slot(&url).unwrap();
-            let stands = if ends == "waits" { slot.waiting } else { slot.in_flight };
-            policy.spent() == price("USD 0.01") && stands == 1 && ends != "is refused"
-        };
-        let is_stopped = tokio::select! {
-            biased;
-            response = client.build().get(url.clone()).send() => response.is_err(),
-            () = until("the second request", is_on_its_way) => false,
-        };
-        assert_eq!((is_stopped, policy.spent()), (ends.starts_with("is "), price(cost)), "it {ends}");
-    }
-}
-
-/// As one that shares a fetch among its callers may.
-#[tokio::test]
-async fn what_is_on_the_wire_is_paid_though_what_is_between_the_halves_gives_up() {
-    let (authority, server) = shop().await;
-    let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
-    let (abide, inner) = builder(&server).payment(policy.clone()).build_with(trusting(&authority)).unwrap();
-    let pays = |request: &reqwest::Request| request.headers().contains_key("crawler-exact-price");
-    let arrived = Arc::new(Notify::new());
-    let on_wire = Arc::clone(&arrived);
-    let silent = between(move |request, extensions, next| {
-        if !pays(&request) {
-            return next.run(request, extensions);
-        }
-        let on_wire = Arc::clone(&on_wire);
-        Box::pin(async move {
-            let answered = next.run(request, extensions).await;
-            on_wire.notify_one();
-            drop(answered);
-            pending().await
-        })
-    });
-    let below = ClientBuilder::new(inner.clone()).with(abide.pacing()).with(silent).build();
-    let sharing = between(move |request, extensions, next| {
-        let (below, arrived, mut shared) = (below.clone(), Arc::clone(&arrived), extensions.clone());
-        Box::pin(async move {
-            if !pays(&request) {
-                return next.run(request, extensions).await;
-            }
-            let fetch =
-                tokio::spawn(async move { below.execute_with_extensions(request, &mut shared).await });
-            arrived.notified().await;
-            drop(fetch);
-            Err(Error::middleware(std::io::Error::other("gave up")))
-        })
-    });
-    let client = ClientBuilder::new(inner).with(abide.gate()).with(sharing).with(abide.pacing()).build();
-    assert!(client.get("https://a.example/page").send().await.is_err());
-    let offers = server.log().iter().filter(|seen| seen.header("crawler-exact-price").is_some()).count();
-    assert_eq!((offers, policy.spent()), (1, price("USD 0.01")));
 }
 
 #[tokio::test]

@@ -138,8 +138,7 @@ fn what_is_promised_of_types() {
     sendable::<abide::pacing::Permit>();
     let abide = abide::Abide::builder("ExampleBot").build().unwrap();
     shared_value(abide.middleware());
-    shared_value(abide.gate());
-    shared_value(abide.pacing());
+    send(abide.read(reqwest::Response::from(http::Response::new(""))));
     let url = "http://a.example/".parse().unwrap();
     let origin = abide::Origin::of(&url).unwrap();
     send(abide.check(&url));

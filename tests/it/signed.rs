@@ -15,7 +15,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware};
 use self::broken::Broken;
 use self::verifier::is_verified;
 use crate::layered::{follow, layered};
-use crate::{Built, between, builder, refused, retry, secure, trusting};
+use crate::{Built, builder, refused, retry, secure, trusting};
 
 fn asks(status: u16) -> Reply {
     let wanted = "mine=(\"@authority\");nonce=\"n-1\";tag=\"web-bot-auth\"";
@@ -88,26 +88,6 @@ async fn another_implementation_verifies_every_hop_and_robots_txt() {
         signatures.dedup();
         assert_eq!(signatures.len(), log.len(), "each hop is signed by itself");
     }
-}
-
-#[tokio::test]
-async fn the_halves_of_the_middleware_sign_below_the_cache() {
-    let (authority, server) = site().await;
-    let (identity, public_key) = identity();
-    let (abide, inner) = builder(&server)
-        .sign_requests(identity.with_signatures_only_when_asked())
-        .build_with(trusting(&authority))
-        .unwrap();
-    // As a cache that keeps pages by their URLs may do.
-    let shortener = between(|mut request, extensions, next| {
-        request.url_mut().set_fragment(None);
-        next.run(request, extensions)
-    });
-    let client = ClientBuilder::new(inner).with(abide.gate()).with(shortener).with(abide.pacing()).build();
-    assert_eq!(client.get("https://a.site.example/asks#part").send().await.unwrap().status(), 200);
-    let log = server.log();
-    assert_eq!(verified(log.last().unwrap(), public_key), Ok(()));
-    assert_eq!(log.iter().filter(|seen| seen.header("signature").is_some()).count(), 1);
 }
 
 /// The response backs the host off for longer than a call waits, so the caller has it, and not a deferral.

@@ -58,7 +58,7 @@ async fn every_way_to_ask_for_time_is_heard_in_every_response() {
             // refusal.
             assert_eq!(server.log().len() - sent, usize::from(place == "robots"), "{url}");
             assert!(denied.is_temporary(), "{url}: {denied}");
-            let wait = abide.gate_handle().next_slot(&url.parse().unwrap()).unwrap().wait.as_secs() + 1;
+            let wait = abide.gate().next_slot(&url.parse().unwrap()).unwrap().wait.as_secs() + 1;
             assert!((seconds..=seconds * 11 / 10 + 2).contains(&wait), "{url}: {wait} s");
         }
     }

@@ -560,7 +560,7 @@ async fn calm_is_in_the_store_before_the_caller_has_the_error() {
 /// How often the host was backed off.
 fn backoffs(abide: &Abide) -> u32 {
     let host = abide::Host::of(&"http://a.example/".parse().unwrap()).unwrap();
-    abide.gate_handle().report(&host).unwrap().backoffs
+    abide.gate().report(&host).unwrap().backoffs
 }
 
 /// A page's head and the first of its bytes, then these frames.

@@ -26,7 +26,7 @@ pub(crate) fn run<F: Future<Output = Result<(), Box<dyn std::error::Error>>>>(
         let (abide, inner) = Abide::builder("ExampleBot").build_with(reqwest::Client::builder()).unwrap();
         let given = Given {
             client: abide.clone().wrap(inner),
-            gate: abide.gate_handle().clone(),
+            gate: abide.gate().clone(),
             abide,
             page: http::Response::new("<p>A page</p>").into(),
             url: "https://example.org/a".parse().unwrap(),

@@ -85,7 +85,7 @@ pub(crate) async fn each(
 impl<'a> Checked<'a> {
     /// Why it is not to be fetched.
     fn denied(&self, abide: &Abide) -> Option<Denied> {
-        let now = abide.gate_handle().wall();
+        let now = abide.gate().wall();
         if self.purpose.is_some() {
             return self.purpose.clone();
         }
@@ -103,7 +103,7 @@ impl<'a> Checked<'a> {
         let denied = self.denied(abide);
         let outcome = denied.as_ref().map_or(Outcome::Allowed, Outcome::of);
         let mut verdict = match &self.result {
-            Ok(verdict) => OnlineVerdict::new(verdict, abide.gate_handle().wall()),
+            Ok(verdict) => OnlineVerdict::new(verdict, abide.gate().wall()),
             Err(_) => OnlineVerdict::none(),
         };
         // What is refused by us is no verdict of the site.

@@ -105,7 +105,7 @@ fn print(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Re
         let path = path.as_ref().map(Url::as_str).unwrap_or_default();
         excerpt(&robots, path, rules, &Target::of(&checked.url))?;
     }
-    let now = abide.gate_handle().wall();
+    let now = abide.gate().wall();
     let lines = verdict.entry().map(|entry| facts(entry, &args.online, now));
     Ok(lines.into_iter().flatten().try_for_each(|line| style::say(&[(style::DIM, &line)]))?)
 }

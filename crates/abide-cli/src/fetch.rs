@@ -231,7 +231,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
     line.final_url = Some(public_url(response.url()).into());
     if let Some(info) = response.fetch_info() {
         let (permissions, preferences) = (info.permissions(), info.preferences());
-        line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate_handle().wall()));
+        line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate().wall()));
         line.permissions = Some(Tags::new(&permissions, &preferences));
         line.preferences = StatedPreference::all(&preferences);
         line.preferences_known = Some(preferences.is_complete());
@@ -290,7 +290,7 @@ fn refused(abide: &Abide, denied: &Denied, line: &mut FetchLine) {
     line.why = outcome::why(denied);
     line.not_before = not_before(denied);
     line.verdict = match denied.kind() {
-        DeniedKind::Disallowed { verdict } => Some(OnlineVerdict::new(verdict, abide.gate_handle().wall())),
+        DeniedKind::Disallowed { verdict } => Some(OnlineVerdict::new(verdict, abide.gate().wall())),
         _ => known(abide, denied.url()),
     };
     // The chain that is too long is among the recorded hops already; the others end with what did not go out.
@@ -321,7 +321,7 @@ fn timed_out(overdue: Option<Duration>) -> String {
 /// What is known of a URL, without asking.
 fn known(abide: &Abide, url: &Url) -> Option<OnlineVerdict> {
     let verdict = abide.check_cached(url)?;
-    Some(OnlineVerdict::new(&verdict, abide.gate_handle().wall()))
+    Some(OnlineVerdict::new(&verdict, abide.gate().wall()))
 }
 
 impl HopLine {

@@ -66,7 +66,7 @@ pub(crate) fn observed(
         let stores = Stores::open(&online.store).await?;
         let crawler = crawler(online, &observer, &stores, signature.as_ref());
         // The call takes the crawler, and its gate may have something to save before the store is closed.
-        let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate_handle().clone());
+        let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate().clone());
         let result = match crawler {
             Ok((abide, inner)) => {
                 notes(online);

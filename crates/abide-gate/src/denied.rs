@@ -110,9 +110,7 @@ pub enum DeniedKind {
         /// The URL that answered.
         got: Url,
     },
-    /// The order of the middlewares is wrong: the half that checks robots.txt has no pacing half below it.
-    NoPacing,
-    /// The order of the middlewares is wrong: something below the pacing half, such as a retry, sent the request several times with one
+    /// The order of the middlewares is wrong: something below abide, such as a retry, sent the request several times with one
     /// permit.
     ///
     /// A retry of timeouts alone is not detected, because reqwest does not report them.
@@ -253,7 +251,7 @@ impl Denied {
             DeniedKind::UnsupportedUrl => "unsupported_url",
             DeniedKind::TooManyRedirects => "too_many_redirects",
             DeniedKind::RedirectBypass { .. } => "redirect_bypass",
-            DeniedKind::NoPacing | DeniedKind::SentAgain { .. } => "wrong_order",
+            DeniedKind::SentAgain { .. } => "wrong_order",
             DeniedKind::Identity { .. } => "identity",
             DeniedKind::ForeignHost { .. } => "foreign_host",
             DeniedKind::NotSigned { .. } => "not_signed",
@@ -347,12 +345,9 @@ impl fmt::Display for Denied {
                 shown(url),
                 shown(got)
             ),
-            DeniedKind::NoPacing => f.write_str(
-                "there is no rate limit: the half `gate()` needs the half `pacing()` of the same crawler below it",
-            ),
             DeniedKind::SentAgain { times } => write!(
                 f,
-                "a middleware below `pacing()` sent the request {times} times with one permit: put retries above abide"
+                "a middleware below abide sent the request {times} times with one permit: put retries above abide"
             ),
             DeniedKind::Identity { user_agent, token } => write!(
                 f,

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::fmt;
 use std::future::poll_fn;
 use std::mem;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -35,9 +35,9 @@ pub(crate) type FrameResult = Result<Frame<Bytes>, BoxError>;
 /// counts from then. In HTTP/1.x a body also ends at its stated length.
 ///
 /// ```
-/// let rest = http_body_util::Full::from("</title>");
-/// let body = abide_http::ResponseBody::new(rest, http::Version::HTTP_11, None).with_taken(Ok("<title>A".into()));
-/// assert_eq!(http_body::Body::size_hint(&body).exact(), Some(16), "what was read ahead, and the rest");
+/// let page = http_body_util::Full::from("<title>A</title>");
+/// let body = abide_http::ResponseBody::new(page, http::Version::HTTP_11, None);
+/// assert_eq!(http_body::Body::size_hint(&body).exact(), Some(16));
 /// ```
 pub struct ResponseBody<B> {
     replay: VecDeque<FrameResult>,
@@ -72,22 +72,12 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         Self { read_timeout: ReadTimeout::new(limit), ..self }
     }
 
-    /// Puts the part that was read ahead, or the error, in front.
-    #[must_use]
-    pub fn with_taken(mut self, taken: Result<Bytes, BoxError>) -> Self {
-        let frame = taken.map(Frame::data);
-        self.observe(Some(&frame));
-        self.keep(frame);
-        self
-    }
-
     /// Reads until the head has ended (or a limit, the end, an error), and keeps everything for the reader.
     ///
     /// An error met here is replayed at its place. A server that drips its head is waited for no longer than [`SCAN_TIME_MAX`].
     pub(crate) async fn read_head(&mut self, mut head: HeadReader) -> Head {
         let reading = async {
-            // What was taken before.
-            let mut is_done = self.replay.iter().any(|frame| head.take(Some(frame), 0));
+            let mut is_done = false;
             while !is_done {
                 let frame = poll_fn(|context| self.poll_wire(context)).await;
                 is_done = head.take(frame.as_ref(), self.wire_hint().lower());
@@ -96,11 +86,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
                 }
             }
         };
-        let mut reading = pin!(reading);
-        // Many heads are here already, and need no timer.
-        if poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await.is_pending() {
-            _ = Box::pin(timeout(SCAN_TIME_MAX, reading)).await;
-        }
+        _ = timeout(SCAN_TIME_MAX, reading).await;
         head.finish()
     }
 
@@ -185,11 +171,9 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
     }
 
     /// Scans while the caller reads; the result is sent when the head has ended or the body is dropped.
-    pub(crate) fn scan_lazily(&mut self, mut head: HeadReader) -> watch::Receiver<Option<Head>> {
+    pub(crate) fn scan_lazily(&mut self, head: HeadReader) -> watch::Receiver<Option<Head>> {
         let (result, later) = watch::channel(None);
-        let is_done = self.replay.iter().any(|frame| head.take(Some(frame), 0));
-        let scan = Box::new(LazyScan { head: Some(head), result });
-        self.lazy = (!is_done).then_some(scan);
+        self.lazy = Some(Box::new(LazyScan { head: Some(head), result }));
         later
     }
 }
@@ -324,24 +308,6 @@ mod tests {
             assert!(body.replay.len() <= 2 * page.len() / JOINED_MAX + 2, "{what}: {}", body.replay.len());
             assert_eq!(body.size_hint().lower(), page.len() as u64, "{what}");
             assert_eq!(body.collect().await.unwrap().to_bytes(), page, "{what}");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_head_begins_with_what_was_taken() {
-        let page = Bytes::from_static(b"<meta name=robots content=noindex><body>text");
-        for taken in 1..page.len() {
-            let body = || {
-                let wire = http_body_util::Full::new(page.slice(taken..));
-                ResponseBody::new(wire, Version::HTTP_11, None).with_taken(Ok(page.slice(..taken)))
-            };
-            let (mut eager, mut lazy) = (body(), body());
-            assert_eq!(eager.read_head(head_reader()).await.metas().len(), 1, "{taken}");
-            let later = lazy.scan_lazily(head_reader());
-            for body in [eager, lazy] {
-                assert_eq!(body.collect().await.unwrap().to_bytes(), page, "{taken}");
-            }
-            assert_eq!(later.borrow().as_ref().unwrap().metas().len(), 1, "{taken}, lazily");
         }
     }
 

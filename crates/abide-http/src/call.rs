@@ -1,124 +1,359 @@
-//! One call, hop by hop, without I/O: what to do next, by what came of the last step.
+//! One call, hop by hop, without I/O: each step is a value that is used up, and gives the next one.
 //!
-//! A client drives it, as the example of this crate shows. [`admit`] takes the steps that are the same for every client: robots.txt and rate limit.
-
-#![expect(clippy::expect_used, reason = "each `expect` says why it holds")]
+//! [`Check`] → [`Acquire`] → [`SendRequest`] → [`Sent`] → [`Follow`], which begins again, or [`Done`]. So a client that sends before it has a permit,
+//! or forgets to report a response, does not compile. A step that is dropped ends its call: a request that was not sent gives its permit back.
 
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
+use thiserror::Error;
 use url::Url;
 
+use crate::challenge::{Given, RequestEnd};
 use crate::crawler::{Crawler, Options};
-use crate::fetch_info::{CallSpan, Hop, RedirectHistory};
-use crate::halves::SharedHandoff;
+use crate::fetch_info::{CallSpan, Hop, RedirectHistory, log_failed};
 use crate::identity::{excerpt, foreign_host};
-use crate::license::LicenseToken;
-use crate::payment::{Payment, PaymentTerms};
-use crate::preserved_fields::restore_fields;
-use crate::reader::FieldSource;
+use crate::payment::PaymentTerms;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use abide_gate::pacing::{NextHop, Permit};
-use abide_gate::{Denied, DeniedKind, Failure, Origin, SignRequest, Verdict, has_userinfo, without_userinfo};
+use abide_gate::{
+    Denied, DeniedKind, Failure, Origin, Verdict, has_userinfo, lacks_timers, without_userinfo,
+};
 
-/// What to do next.
+/// What all steps of a call know: each of them dereferences to it.
 ///
 /// ```
-/// use abide_http::Step;
-///
-/// let waits_for = |step| match step {
-///     Step::Check | Step::Acquire => "its permit",
-///     Step::Send => "the server",
-///     _ => "the caller",
-/// };
-/// assert_eq!(waits_for(Step::Acquire), "its permit");
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Step {
-    /// Check robots.txt for [`Call::url`].
-    Check,
-    /// Acquire a permit of its host.
-    Acquire,
-    /// Send the request, then report the result: [`Call::answered`] or [`Call::failed`].
-    Send,
-    /// Drop the response, which redirects; then [`Call::follow`].
-    Follow,
-    /// Return the response.
-    Done,
-}
-
-/// One call: a request for each hop.
-///
-/// Everything that is decided for a request is decided here. What is rare is boxed, because every call carries the room for it.
-///
-/// ```
-/// use abide_http::{Call, Crawler, Options, admit};
-///
-/// /// The first steps of an adapter: then the request may be sent.
-/// async fn admitted<'a>(crawler: &'a Crawler, url: &url::Url) -> Result<Call<'a>, abide_gate::Denied> {
-///     let mut call = Call::new(crawler, Options::new(), &http::Method::GET, url, None);
-///     admit(&mut call).await?;
-///     Ok(call)
+/// fn shown(step: &abide_http::SendRequest<'_>) -> String {
+///     format!("{} {} after {} hops", step.method(), step.url(), step.history().hops().len())
 /// }
 /// ```
 #[derive(Debug)]
 pub struct Call<'a> {
     pub(crate) crawler: &'a Crawler,
     pub(crate) options: Options,
-    /// Whether a permit is acquired here, and not by a middleware below.
-    pub(crate) paces: bool,
-    /// The hop that was handed down, to the call below or to this one.
-    pub(crate) handoff: Option<SharedHandoff>,
     pub(crate) history: RedirectHistory,
     /// How long the call may still wait for permits.
-    pub(crate) wait_left: Duration,
+    wait_left: Duration,
     /// How long the call may still be on the wire.
     wire_left: Option<Duration>,
     pub(crate) method: Method,
-    pub(crate) hop: Option<PendingHop>,
+    pub(crate) url: Url,
+    /// How long this hop has waited.
+    waited: Duration,
+    /// Whether hops before this one have used some of the timeout.
+    is_later: bool,
     span: CallSpan,
     pub(crate) permit: Option<Permit>,
     /// Whether the request of the permit is on the wire. Before that, the permit is given back, and the next request needs no delay.
     is_sent: bool,
-    /// Whether it failed before anything was sent. Its host was contacted, so the permit ends as that of a request that was sent.
-    is_unconnected: bool,
-    target: Option<Box<RedirectTarget>>,
-    /// What the redirect asks of the hop after it.
-    next_hop: Option<Box<NextHop>>,
-    pub(crate) source: FieldSource,
-    /// What signs this hop, in place of what signs all, because the server has asked for it.
-    pub(crate) signer: Option<Arc<dyn SignRequest>>,
-    /// The token of a licence, for the origin that has asked for one.
-    license: Option<Box<LicenseToken>>,
-    /// What the next request offers to pay.
-    payment: Option<Box<Payment>>,
-    given: Repetitions,
+    /// Whether something on the way may have dropped field lines.
+    pub(crate) has_lost_fields: bool,
+    given: Given,
 }
 
-/// What servers have asked for, and were given by repeating the request: each once in a call.
-#[derive(Debug, Default)]
-struct Repetitions {
-    signature: bool,
-    license: bool,
-    price: bool,
+impl Crawler {
+    /// Begins a call. The user information of `url` is neither checked nor reported. `timeout` limits the time that the call is on the wire, all
+    /// hops together.
+    pub fn call(&self, options: Options, method: &Method, url: &Url, timeout: Option<Duration>) -> Check<'_> {
+        let call = Box::new(Call {
+            wait_left: options.max_wait.unwrap_or(self.gate.max_wait()),
+            wire_left: timeout,
+            options,
+            crawler: self,
+            history: RedirectHistory::default(),
+            method: method.clone(),
+            url: if has_userinfo(url) { without_userinfo(url) } else { url.clone() },
+            waited: Duration::ZERO,
+            is_later: false,
+            span: CallSpan::none(),
+            permit: None,
+            is_sent: false,
+            has_lost_fields: false,
+            given: Given::default(),
+        });
+        Check { call, may_go: None }
+    }
 }
 
-#[derive(Debug, Clone)]
-pub(crate) struct PendingHop {
-    pub(crate) url: Url,
-    pub(crate) verdict: Option<Verdict>,
-    pub(crate) waited: Duration,
-    /// How long a middleware below had it on the wire.
-    pub(crate) wire: Duration,
-    /// Whether hops before it have used some of the timeout.
-    pub(crate) is_later: bool,
-    /// What the redirect that led here asks for by its Retry-After.
-    pub(crate) may_go: Option<Box<NextHop>>,
+impl Call<'_> {
+    /// The method of this hop.
+    pub fn method(&self) -> &Method {
+        &self.method
+    }
+
+    /// The URL of this hop, without user information.
+    pub fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// The hops so far.
+    pub fn history(&self) -> &RedirectHistory {
+        &self.history
+    }
+
+    /// How long the request may be on the wire.
+    pub fn timeout(&self) -> Option<Duration> {
+        let spent = self.permit.as_ref().filter(|_| self.is_sent && self.wire_left.is_some());
+        let spent = spent.map_or(Duration::ZERO, Permit::elapsed);
+        self.wire_left.map(|left| left.saturating_sub(spent))
+    }
+
+    /// Whether the request may have to be sent once more, because there is a hook that answers challenges.
+    pub fn may_repeat(&self) -> bool {
+        !self.crawler.settings.challenges.is_empty()
+    }
+
+    /// The span of this hop.
+    pub fn span(&self) -> &CallSpan {
+        &self.span
+    }
+
+    fn denied(&self, kind: DeniedKind) -> Denied {
+        Denied::new(kind, &self.url, self.crawler.gate.wall())
+    }
+
+    /// The call has waited for permits until so much is left.
+    fn spend(&mut self, left: Duration) {
+        self.waited = self.waited.saturating_add(self.wait_left.saturating_sub(left));
+        self.wait_left = left;
+    }
+
+    /// Makes the request name this crawler and only the site of its URL.
+    fn identify(&self, headers: &mut HeaderMap) -> Result<(), Denied> {
+        if let Some(host) = foreign_host(headers, &self.url).map(excerpt) {
+            return Err(self.denied(DeniedKind::ForeignHost { host }));
+        }
+        self.crawler.identity.sign(headers).map_err(|kind| self.denied(kind))
+    }
+
+    async fn check(
+        &mut self,
+        may_go: Option<Box<NextHop>>,
+        headers: &mut HeaderMap,
+    ) -> Result<Verdict, Denied> {
+        // Now, and not when the request must wait, or is on the wire: tokio panics where it has no timers.
+        if lacks_timers() {
+            return Err(self.denied(DeniedKind::NoTimers));
+        }
+        self.identify(headers)?;
+        let gate = &self.crawler.gate;
+        let mut left = self.wait_left;
+        if let Some(hop) = may_go {
+            // As long as the redirect that led here asks for. Before robots.txt is checked, because that may change meanwhile.
+            let waited = gate.await_hop(*hop, &self.url, &mut left).await;
+            self.spend(left);
+            waited?;
+        }
+        let verdict = gate.check(&self.url, &mut left).await;
+        self.spend(left);
+        self.allowed(verdict?)
+    }
+
+    /// The verdict, if the request may be sent by it.
+    fn allowed(&mut self, verdict: Verdict) -> Result<Verdict, Denied> {
+        let gate = &self.crawler.gate;
+        let verdict = match self.override_reason() {
+            Some(why) if !verdict.is_allowed() => gate.override_denial(verdict, why),
+            _ => verdict,
+        };
+        if !verdict.is_allowed()
+            && let Some(denied) = verdict.refusal(&self.url, gate.wall())
+        {
+            return Err(denied);
+        }
+        if let Some(denied) = self.purpose_refusal(&verdict) {
+            return Err(denied);
+        }
+        self.span = CallSpan::hop(self.history.hops().len(), &self.url);
+        Ok(verdict)
+    }
+
+    /// Why the page is not requested although it may be: the site disallows the use that it is for. `None` where that is unknown.
+    fn purpose_refusal(&self, verdict: &Verdict) -> Option<Denied> {
+        // The owner of a site may pass over what its files say.
+        if self.override_reason().is_some() {
+            return None;
+        }
+        self.crawler.purpose_refusal(verdict, &self.url)
+    }
+
+    async fn acquire(&mut self, mut verdict: Verdict) -> Result<Verdict, Denied> {
+        loop {
+            let mut left = self.wait_left;
+            let acquiring = self.crawler.gate.acquire(&self.url, &mut verdict, &mut left);
+            let permit = self.span.instrument(acquiring).await;
+            self.spend(left);
+            match permit {
+                // The rules have changed during the wait.
+                Err(_) if !verdict.is_allowed() && self.override_reason().is_some() => {
+                    verdict = self.allowed(verdict)?;
+                }
+                permit => {
+                    (self.permit, self.is_sent) = (Some(permit?), false);
+                    // The rules may be others than before the wait.
+                    return self.purpose_refusal(&verdict).map_or(Ok(verdict), Err);
+                }
+            }
+        }
+    }
+
+    /// Why the request goes out although robots.txt denies it: for the origin that the caller named, or for all.
+    fn override_reason(&self) -> Option<&Arc<str>> {
+        let for_one = self.options.ignore_robots.as_deref();
+        let for_one = for_one.filter(|(origin, _)| Origin::of(&self.url).is_ok_and(|url| url == *origin));
+        for_one.map(|(_, why)| why).or(self.crawler.settings.report_only.as_ref())
+    }
+
+    /// Adds what is offered unasked, and signs the request, if requests are signed. A signature is valid for seconds, and for this request as it is.
+    fn sign(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {
+        let Crawler { gate, settings, .. } = self.crawler;
+        self.given.offer(&settings.challenges, &self.url, headers);
+        if let Some(signer) = self.given.signer().or(gate.signer()) {
+            let signed = signer.sign(&self.method, &self.url, headers, gate.wall());
+            signed.map_err(|error| self.denied(DeniedKind::NotSigned { reason: error.to_string() }))?;
+        }
+        // From now on, its permit counts until the response ends.
+        self.is_sent = true;
+        self.given.sent();
+        Ok(())
+    }
+
+    /// Reports a response to its host, which is backed off if the response asks for that.
+    fn observe(&self, head: ResponseHead<'_>) {
+        if let Some(permit) = &self.permit {
+            self.span.within(|| permit.observe(head.status, head.headers));
+        }
+    }
+
+    /// Waits until a backoff by the response is in the shared store.
+    async fn saved(&self) {
+        if let Some(permit) = self.permit.as_ref().filter(|permit| !permit.is_saved()) {
+            self.span.instrument(permit.saved()).await;
+        }
+    }
+
+    /// Ends the hop: `None` if its response is the last one.
+    fn answered(&mut self, verdict: Verdict, head: ResponseHead<'_>) -> Result<Option<NextRequest>, Denied> {
+        if let Some(got) = head.url.filter(|got| !same_resource(got, &self.url)) {
+            return Err(self.denied(DeniedKind::RedirectBypass { got: without_userinfo(got) }));
+        }
+        let wire = self.permit.as_ref().map_or(Duration::ZERO, Permit::elapsed);
+        self.wire_left = self.wire_left.map(|left| left.saturating_sub(wire));
+        let waited = std::mem::take(&mut self.waited);
+        std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
+        self.given.settle(RequestEnd::Answered(head));
+        self.history.hops.push(Hop {
+            url: self.url.clone(),
+            status: head.status,
+            verdict,
+            waited,
+            remote: head.remote_addr,
+            permissions: None,
+            payment: PaymentTerms::of(head.status, head.headers).map(Box::new),
+            is_repeated: false,
+        });
+        if self.is_given(head) {
+            if let Some(hop) = self.history.hops.last_mut() {
+                hop.is_repeated = true;
+            }
+            let target = RedirectTarget::repeat(self.method.clone(), self.url.clone());
+            return Ok(Some(NextRequest { target, may_go: None }));
+        }
+        let hop = self.redirects().count().saturating_sub(1);
+        let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.settings.redirects);
+        let gate = &self.crawler.gate;
+        match redirect(policy, &self.method, &self.url, hop, head) {
+            Redirect::Follow(target) => {
+                self.given.forget_signer();
+                let may_go = gate.next_hop(head.status, head.headers).map(Box::new);
+                Ok(Some(NextRequest { target, may_go }))
+            }
+            Redirect::TooMany(url) => Err(Denied::new(DeniedKind::TooManyRedirects, &url, gate.wall())),
+            Redirect::End(stopped) => {
+                self.history.stopped = stopped;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Whether the same request goes out once more, with something that the response asks for.
+    fn is_given(&mut self, head: ResponseHead<'_>) -> bool {
+        let Crawler { gate, settings, .. } = self.crawler;
+        if settings.challenges.is_empty() || !head.is_repeatable {
+            return false;
+        }
+        // Within what the call may still wait. Else the response is the caller's: by 429 it may have backed its host off.
+        let is_due = gate.next_slot(&self.url).is_ok_and(|slot| slot.wait <= self.wait_left);
+        is_due && self.given.answer(&settings.challenges, &self.url, head)
+    }
+
+    /// The hops that redirected. A request that was repeated with what its server asked for was not redirected.
+    fn redirects(&self) -> impl Iterator<Item = &Hop> {
+        self.history.hops().iter().filter(|hop| hop.status.is_redirection() && !hop.is_repeated)
+    }
+
+    /// The request was not sent: its permit is returned, and the next request needs no delay.
+    fn not_sent(&mut self) {
+        self.is_sent = false;
+        self.give_back();
+        self.given.settle(RequestEnd::NotSent);
+    }
+
+    fn give_back(&mut self) {
+        if let Some(permit) = self.permit.take() {
+            permit.give_back();
+        }
+    }
+
+    /// The hops of a call that ends without a response, with how long it has waited.
+    fn take_history(&mut self) -> RedirectHistory {
+        RedirectHistory { unanswered: self.waited, ..std::mem::take(&mut self.history) }
+    }
+
+    /// Ends the call with this refusal, adds the hops before it, and notifies observers.
+    fn refuse(mut self: Box<Self>, denied: Denied) -> Refused {
+        let denied = denied.after(self.redirects().map(|hop| (hop.url.clone(), hop.status)).collect());
+        self.crawler.gate.report_refused(&denied);
+        let _open = if self.is_sent { self.permit.take() } else { None };
+        Refused { denied, history: self.take_history(), _open }
+    }
+}
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.give_back();
+        }
+    }
+}
+
+/// A call that ended with a refusal. It has been reported to the observers. If a response is refused, its permit ends with this.
+///
+/// ```
+/// fn shown(refused: &abide_http::Refused) -> String {
+///     format!("{}, after {} responses", refused.denied, refused.history.hops().len())
+/// }
+/// ```
+#[derive(Debug, Error)]
+#[error("the request was refused")]
+#[non_exhaustive]
+pub struct Refused {
+    /// Why, with the hops that redirected.
+    #[source]
+    pub denied: Denied,
+    /// All hops, and how long the call has waited.
+    pub history: RedirectHistory,
+    /// Of a response that is refused: drop that before.
+    _open: Option<Permit>,
+}
+
+impl From<Refused> for Denied {
+    fn from(refused: Refused) -> Self {
+        refused.denied
+    }
 }
 
 /// The head of a response.
@@ -143,534 +378,298 @@ pub struct ResponseHead<'r> {
     pub is_repeatable: bool,
 }
 
-impl<'a> Call<'a> {
-    /// A call that checks, acquires and sends. The user information of `url` is neither checked nor reported. `timeout` limits the
-    /// time that the call is on the wire, all hops together.
-    #[inline]
-    pub fn new(
-        crawler: &'a Crawler,
-        options: Options,
-        method: &Method,
-        url: &Url,
-        timeout: Option<Duration>,
-    ) -> Self {
-        Self {
-            wait_left: options.max_wait.unwrap_or(crawler.gate.max_wait()),
-            wire_left: timeout,
-            options,
-            crawler,
-            paces: true,
-            handoff: None,
-            history: RedirectHistory::default(),
-            method: method.clone(),
-            hop: Some(PendingHop::to(if has_userinfo(url) { without_userinfo(url) } else { url.clone() })),
-            span: CallSpan::none(),
-            permit: None,
-            is_sent: false,
-            is_unconnected: false,
-            target: None,
-            next_hop: None,
-            source: FieldSource::Wire,
-            signer: None,
-            license: None,
-            payment: None,
-            given: Repetitions::default(),
-        }
+/// What follows a response that is not the last one.
+#[derive(Debug)]
+struct NextRequest {
+    target: RedirectTarget,
+    /// What the redirect asks of the hop after it by its Retry-After.
+    may_go: Option<Box<NextHop>>,
+}
+
+/// The first step of each hop: robots.txt.
+#[derive(Debug)]
+#[must_use = "a call that is dropped sends nothing"]
+pub struct Check<'a> {
+    call: Box<Call<'a>>,
+    /// What the redirect that led here asks for by its Retry-After.
+    may_go: Option<Box<NextHop>>,
+}
+
+impl<'a> Check<'a> {
+    /// For a response that is there already.
+    pub(crate) fn read(self) -> Done<'a> {
+        Done { call: self.call, has_sure_end: false }
     }
 
-    /// The method of this hop.
-    pub fn method(&self) -> &Method {
-        &self.method
-    }
-
-    /// What to do next.
-    pub fn step(&self) -> Step {
-        match &self.hop {
-            Some(PendingHop { verdict: None, .. }) => Step::Check,
-            Some(_) if self.paces && self.permit.is_none() => Step::Acquire,
-            Some(_) => Step::Send,
-            None if self.target.is_some() => Step::Follow,
-            None => Step::Done,
-        }
-    }
-
-    /// Whether the request may have to be sent once more, because a server can ask for a signature, a licence or a price.
-    pub fn may_repeat(&self) -> bool {
-        let Crawler { gate, settings, .. } = self.crawler;
-        gate.signer().is_some() || settings.license.is_some() || settings.payment.is_some()
-    }
-
-    /// The URL of this hop, without user information.
-    pub fn url(&self) -> &Url {
-        let pending = self.hop.as_ref().map(|hop| &hop.url);
-        pending
-            .or_else(|| self.history.last().map(Hop::url))
-            .expect("a hop is pending, or it is in the history")
-    }
-
-    /// How long the request may be on the wire.
-    pub fn timeout(&self) -> Option<Duration> {
-        self.wire_left
-    }
-
-    /// Whether the request that was just sent may go out once more, under the same permit, because its server has not responded on a connection that
-    /// was kept (RFC 9112 §9.3.1), or wants another protocol: only if it may be processed twice, and costs nothing.
-    pub fn may_send_again(&self) -> bool {
-        self.method.is_idempotent() && self.payment.is_none() && self.time_left() != Some(Duration::ZERO)
-    }
-
-    /// How long a request that is sent again may be on the wire.
-    pub fn time_left(&self) -> Option<Duration> {
-        let spent = self.permit.as_ref().map_or(Duration::ZERO, Permit::elapsed);
-        self.wire_left.map(|left| left.saturating_sub(spent))
-    }
-
-    /// The verdict by which the pending request goes out.
-    pub fn verdict(&self) -> Option<&Verdict> {
-        self.hop.as_ref()?.verdict.as_ref()
-    }
-
-    /// The span of this hop.
-    pub fn span(&self) -> &CallSpan {
-        &self.span
-    }
-
-    /// The constructor and `follow` put it in; `answered` takes it and ends the hop.
-    pub(crate) fn pending(&mut self) -> &mut PendingHop {
-        self.hop.as_mut().expect("a hop is checked, permitted and sent before its response comes")
-    }
-
-    /// The call has waited for permits until so much is left.
-    fn spend(&mut self, left: Duration) {
-        let waited = self.wait_left.saturating_sub(left);
-        self.wait_left = left;
-        let pending = self.pending();
-        pending.waited = pending.waited.saturating_add(waited);
-    }
-
-    pub(crate) fn checked(&mut self, verdict: Verdict) -> Result<(), Denied> {
-        let verdict = match self.override_reason() {
-            Some(why) if !verdict.is_allowed() => self.crawler.gate.override_denial(verdict, why),
-            _ => verdict,
-        };
-        if !verdict.is_allowed()
-            && let Some(denied) = verdict.refusal(self.url(), self.crawler.gate.wall())
-        {
-            return Err(denied);
-        }
-        if let Some(denied) = self.purpose_refusal(&verdict) {
-            return Err(denied);
-        }
-        self.pending().verdict = Some(verdict);
-        self.span = CallSpan::hop(self.history.hops().len(), self.url());
-        Ok(())
-    }
-
-    /// Why the page is not requested although it may be: the site disallows the use that it is for. `None` where that is unknown.
-    fn purpose_refusal(&self, verdict: &Verdict) -> Option<Denied> {
-        // The owner of a site may pass over what its files say.
-        if self.override_reason().is_some() {
-            return None;
-        }
-        self.crawler.purpose_refusal(verdict, self.url())
-    }
-
-    /// Acquires the permit of a hop that was checked, whose verdict the gate replaces if rules change during the wait.
-    async fn acquire(&mut self) -> Result<(), Denied> {
-        let (gate, mut left) = (&self.crawler.gate, self.wait_left);
-        let hop = self.hop.as_mut().expect("see `pending`");
-        // Taken: if the wait for the permit is cancelled, the call checks again.
-        let mut verdict = hop.verdict.take().expect("`checked` or `one_hop` has put it in");
-        let permit = self.span.cover(pin!(gate.acquire(&hop.url, &mut verdict, &mut left))).await;
-        self.spend(left);
-        match permit {
-            // The rules have changed during the wait. `checked` overrides them.
-            Err(_) if !verdict.is_allowed() && self.override_reason().is_some() => return Ok(()),
-            permit => (self.permit, self.is_sent) = (Some(permit?), false),
-        }
-        if let Some(denied) = self.purpose_refusal(&verdict) {
-            return Err(denied);
-        }
-        self.pending().verdict = Some(verdict);
-        Ok(())
-    }
-
-    /// Checks and acquires, if neither needs a wait. A second path beside `acquire`, because most requests take it: the clock is read once less,
-    /// and no future is made: 1,300 instructions less for a small request (bench `overhead`).
-    fn admit_at_once(&mut self) -> Result<(), Denied> {
-        let gate = &self.crawler.gate;
-        if self.step() == Step::Check
-            && self.hop.as_ref().is_some_and(|hop| hop.may_go.is_none())
-            && let Some(verdict) = gate.check_at_once(self.url())
-        {
-            self.checked(verdict)?;
-            if self.step() == Step::Acquire
-                && let Some(verdict) = self.verdict()
-                && let Some(permit) = self.span.within(|| gate.acquire_at_once(self.url(), verdict))
-            {
-                (self.permit, self.is_sent) = (Some(permit), false);
-            }
-        }
-        Ok(())
-    }
-
-    /// Why the request goes out although robots.txt denies it: for the origin that the caller named, or for all.
-    fn override_reason(&self) -> Option<&Arc<str>> {
-        let for_one = self.options.ignore_robots.as_deref();
-        let for_one = for_one.filter(|(origin, _)| Origin::of(self.url()).is_ok_and(|url| url == *origin));
-        for_one.map(|(_, why)| why).or(self.crawler.settings.report_only.as_ref())
-    }
-
-    /// Reports that the client was not ready for a while. If the host is backed off meanwhile, or rules may have changed, this returns the
-    /// permit, because robots.txt may need it, and the call continues with [`Step::Check`].
-    pub fn was_late(&mut self) {
-        let Some(verdict) = self.verdict() else { return };
-        let now = match verdict.override_reason() {
-            Some(_) => Some(verdict.clone()),
-            None => self.crawler.gate.check_cached(self.url()),
-        };
-        let is_current = |now: &Verdict| {
-            now.is_allowed()
-                && now.crawl_delay() <= verdict.crawl_delay()
-                && self.purpose_refusal(now).is_none()
-        };
-        let is_backed_off = self.permit.as_ref().is_some_and(Permit::is_backed_off);
-        match now.filter(|now| is_current(now) && !is_backed_off) {
-            Some(now) => self.pending().verdict = Some(now),
-            None => {
-                self.give_back();
-                self.pending().verdict = None;
-            }
-        }
-    }
-
-    /// Makes the request name this crawler and only the site of its URL.
+    /// Makes the fields of the request name this crawler, and only the site of its URL, and checks robots.txt.
     ///
     /// # Errors
-    /// [`DeniedKind::Identity`] or [`DeniedKind::ForeignHost`].
-    pub fn sign(&self, headers: &mut HeaderMap) -> Result<(), Denied> {
-        if let Some(host) = foreign_host(headers, self.url()).map(excerpt) {
-            return Err(self.denied(DeniedKind::ForeignHost { host }));
+    /// A refusal of any kind.
+    pub async fn check(self, headers: &mut HeaderMap) -> Result<Acquire<'a>, Refused> {
+        let Self { mut call, may_go } = self;
+        match call.check(may_go, headers).await {
+            Ok(verdict) => Ok(Acquire { call, verdict }),
+            Err(denied) => Err(call.refuse(denied)),
         }
-        self.crawler.identity.sign(headers).map_err(|kind| self.denied(kind))
     }
 
-    /// Adds what a server has asked for, and signs the request, if requests are signed. Call this last before sending: a signature is valid for
-    /// seconds, and for this request as it is.
+    /// Checks robots.txt and acquires the host's permit.
+    ///
+    /// # Errors
+    /// A refusal of any kind.
+    pub async fn admit(self, headers: &mut HeaderMap) -> Result<SendRequest<'a>, Refused> {
+        self.check(headers).await?.acquire().await
+    }
+}
+
+/// A hop that robots.txt allows: it needs the host's permit.
+#[derive(Debug)]
+#[must_use = "a call that is dropped sends nothing"]
+pub struct Acquire<'a> {
+    call: Box<Call<'a>>,
+    verdict: Verdict,
+}
+
+impl<'a> Acquire<'a> {
+    /// The verdict by which the request goes out.
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// Waits for the permit. If rules change during the wait, the URL is checked again.
+    ///
+    /// # Errors
+    /// A refusal of any kind.
+    pub async fn acquire(self) -> Result<SendRequest<'a>, Refused> {
+        let Self { mut call, verdict } = self;
+        match call.acquire(verdict).await {
+            Ok(verdict) => Ok(SendRequest { call, verdict }),
+            Err(denied) => Err(call.refuse(denied)),
+        }
+    }
+}
+
+/// A hop that has its permit. Dropped before it is sent, it gives the permit back.
+#[derive(Debug)]
+#[must_use = "a call that is dropped sends nothing"]
+pub struct SendRequest<'a> {
+    call: Box<Call<'a>>,
+    verdict: Verdict,
+}
+
+impl<'a> SendRequest<'a> {
+    /// The verdict by which the request goes out.
+    pub fn verdict(&self) -> &Verdict {
+        &self.verdict
+    }
+
+    /// Reports that the client was not ready for a while.
+    ///
+    /// # Errors
+    /// The host was backed off meanwhile, or rules may have changed: the permit is returned, because robots.txt may need it, and the call continues
+    /// with this step.
+    pub fn was_late(mut self) -> Result<Self, Check<'a>> {
+        let now = match self.verdict.override_reason() {
+            Some(_) => Some(self.verdict.clone()),
+            None => self.crawler.gate.check_cached(&self.url),
+        };
+        let is_backed_off = self.permit.as_ref().is_some_and(Permit::is_backed_off);
+        let is_current = |now: &Verdict| {
+            now.is_allowed()
+                && now.crawl_delay() <= self.verdict.crawl_delay()
+                && self.purpose_refusal(now).is_none()
+        };
+        match now.filter(|now| is_current(now) && !is_backed_off) {
+            Some(verdict) => Ok(Self { verdict, ..self }),
+            None => {
+                self.call.give_back();
+                Err(Check { call: self.call, may_go: None })
+            }
+        }
+    }
+
+    /// Adds to the fields what is offered unasked, and the signature, if requests are signed. Send the request right after that, without redirects
+    /// and hidden retries.
     ///
     /// # Errors
     /// [`DeniedKind::NotSigned`].
-    pub fn add_signature(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {
-        if let Some(policy) = self.crawler.settings.payment.as_ref().filter(|_| self.payment.is_none()) {
-            self.payment = policy.offer(self.url(), None).map(Box::new);
-        }
-        self.add_given(headers);
-        let gate = &self.crawler.gate;
-        let Some(signer) = self.signer.as_ref().or(gate.signer()) else { return Ok(()) };
-        let signed = signer.sign(&self.method, self.url(), headers, gate.wall());
-        signed.map_err(|error| self.denied(DeniedKind::NotSigned { reason: error.to_string() }))
-    }
-
-    /// Adds what a server has asked for, a price or the token of a licence.
-    pub(crate) fn add_given(&self, headers: &mut HeaderMap) {
-        if let Some(token) = &self.license {
-            // In place of any other credentials.
-            headers.insert(AUTHORIZATION, token.0.clone());
-        }
-        if let Some(payment) = &self.payment {
-            payment.add(headers);
+    pub fn send(self, headers: &mut HeaderMap) -> Result<Sent<'a>, Refused> {
+        let Self { mut call, verdict } = self;
+        match call.sign(headers) {
+            Ok(()) => Ok(Sent { call, verdict }),
+            Err(denied) => Err(call.refuse(denied)),
         }
     }
+}
 
-    /// Reports that the request is sent now: its permit counts until the response ends.
-    pub fn sending(&mut self) {
-        // At once, and not when it ends: what is between two halves may give up while the request is on the wire.
-        if !std::mem::replace(&mut self.is_sent, true) {
-            self.count_for_above(true);
-        }
-        self.is_unconnected = false;
-        if let Some(payment) = &mut self.payment {
-            payment.is_sent = true;
-        }
+/// A request that is on the wire. Dropped, it counts as sent: the host's delay begins.
+#[derive(Debug)]
+#[must_use = "report the response, or that there is none"]
+pub struct Sent<'a> {
+    call: Box<Call<'a>>,
+    verdict: Verdict,
+}
+
+impl<'a> Sent<'a> {
+    /// Whether the request may go out once more, under the same permit, because its server has not responded on a connection that was kept
+    /// (RFC 9112 §9.3.1), or wants another protocol: only if it may be processed twice, and costs nothing.
+    pub fn may_send_again(&self) -> bool {
+        self.method.is_idempotent() && !self.given.is_offer() && self.timeout() != Some(Duration::ZERO)
     }
 
-    /// Reports the head of the response.
+    /// Prepares the fields of the same request anew, which [may be sent again](Self::may_send_again).
     ///
-    /// # Panics
-    /// If no request was admitted after the last response.
+    /// # Errors
+    /// [`DeniedKind::NotSigned`].
+    pub fn send_again(self, headers: &mut HeaderMap) -> Result<Self, Refused> {
+        let Self { mut call, verdict } = self;
+        match call.identify(headers).and_then(|()| call.sign(headers)) {
+            Ok(()) => Ok(Self { call, verdict }),
+            Err(denied) => Err(call.refuse(denied)),
+        }
+    }
+
+    /// Something on the way, such as a cache, may have dropped field lines of the response: nothing is known but what is stated.
+    pub fn lost_fields(&mut self) {
+        self.call.has_lost_fields = true;
+    }
+
+    /// Reports that the request was not sent after all: its permit is returned, and the next request needs no delay.
+    pub fn not_sent(&mut self) {
+        self.call.not_sent();
+    }
+
+    /// Reports the head of the response. A backoff that it asks for is in the shared store afterwards.
     ///
     /// # Errors
     /// [`DeniedKind::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
-    pub fn answered(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        self.observe(head.status, head.headers);
-        if let Some(got) = head.url.filter(|got| !same_resource(got, self.url())) {
-            return Err(self.denied(DeniedKind::RedirectBypass { got: without_userinfo(got) }));
-        }
-        let PendingHop { waited, wire, .. } = *self.pending();
-        // A look at the clock, which only a limit or a span needs.
-        let is_needed = self.wire_left.is_some() || self.span.is_enabled();
-        let wire = self.permit.as_ref().filter(|_| is_needed).map_or(wire, Permit::elapsed);
-        self.wire_left = self.wire_left.map(|left| left.saturating_sub(wire));
-        std::mem::replace(&mut self.span, CallSpan::none()).hop_answered(head.status, waited, wire);
-        let terms = PaymentTerms::of(head.status, head.headers);
-        if let Some(payment) = self.payment.take() {
-            payment.settled(head.status, head.headers);
-        }
-        if self.history.hops.is_empty() {
-            // Most calls have one hop, and room for more is a large block.
-            self.history.hops.reserve_exact(1);
-        }
-        // Taken last, so that it is moved once.
-        let hop = self.hop.take().expect("a response ends one hop");
-        self.history.hops.push(Hop {
-            url: hop.url,
-            status: head.status,
-            verdict: hop.verdict.expect("a verdict lets a request out"),
-            waited,
-            remote: head.remote_addr,
-            permissions: None,
-            payment: terms.map(Box::new),
-            is_repeated: false,
-        });
-        self.follow_or_finish(head)
-    }
-
-    /// Reports a response to its host, which is backed off if the response asks for that.
-    pub fn observe(&mut self, status: StatusCode, headers: &HeaderMap) {
-        // A request that was answered was sent.
-        self.sending();
-        if let Some(permit) = &self.permit {
-            self.span.within(|| permit.observe(status, headers));
-        }
-    }
-
-    fn follow_or_finish(&mut self, head: ResponseHead<'_>) -> Result<(), Denied> {
-        // Within what the call may still wait. Else the response is the caller's: by 429 it may have backed its host off.
-        let is_due = || self.crawler.gate.next_slot(self.url()).is_ok_and(|slot| slot.wait <= self.wait_left);
-        let target = if head.is_repeatable && self.may_repeat() && is_due() && self.gives(head) {
-            self.history.hops.last_mut().expect("its response ended one").is_repeated = true;
-            RedirectTarget::repeat(self.method.clone(), self.url().clone())
-        } else if !head.status.is_redirection() {
-            return Ok(());
-        } else {
-            let hop = self.redirects().count().saturating_sub(1);
-            let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.settings.redirects);
-            match redirect(policy, &self.method, self.url(), hop, head) {
-                Redirect::Follow(target) => {
-                    self.signer = None;
-                    self.license = self.license.take().filter(|_| target.keeps_credentials);
-                    self.next_hop = self.crawler.gate.next_hop(head.status, head.headers).map(Box::new);
-                    target
-                }
-                Redirect::TooMany(url) => {
-                    return Err(Denied::new(DeniedKind::TooManyRedirects, &url, self.crawler.gate.wall()));
-                }
-                Redirect::End(stopped) => {
-                    self.history.stopped = stopped;
-                    return Ok(());
-                }
+    /// [`DeniedKind::TooManyRedirects`].
+    pub async fn answered(self, head: ResponseHead<'_>) -> Result<Answered<'a>, Refused> {
+        let Self { mut call, verdict } = self;
+        call.observe(head);
+        let next = call.answered(verdict, head);
+        call.saved().await;
+        match next {
+            Ok(None) => Ok(Answered::Done(Done { call, has_sure_end: false })),
+            Ok(Some(next)) => {
+                call.keep_rules(head).await;
+                Ok(Answered::Follow(Follow { call, next }))
             }
-        };
-        self.target = Some(Box::new(target));
-        Ok(())
-    }
-
-    /// Waits as long as the redirect that led here asks for. Before robots.txt is checked, because that may
-    /// change meanwhile.
-    async fn await_redirect(&mut self) -> Result<(), Denied> {
-        let Some(hop) = self.pending().may_go.take() else { return Ok(()) };
-        let mut left = self.wait_left;
-        let waited = self.crawler.gate.await_hop(*hop, self.url(), &mut left).await;
-        self.spend(left);
-        waited
-    }
-
-    /// The hops that redirected. A request that was repeated with what its server asked for was not redirected.
-    fn redirects(&self) -> impl Iterator<Item = &Hop> {
-        self.history.hops().iter().filter(|hop| hop.status.is_redirection() && !hop.is_repeated)
-    }
-
-    /// Whether the same request goes out once more, with something that the response asks for.
-    #[cold]
-    fn gives(&mut self, head: ResponseHead<'_>) -> bool {
-        let Crawler { gate, settings, .. } = self.crawler;
-        let signer = gate.signer().and_then(|signer| signer.asked(head.status, head.headers));
-        let token = || settings.license.as_ref()?.find(self.url(), head.status, head.headers);
-        let offer = || settings.payment.as_ref()?.offer(self.url(), Some(self.history.last()?.payment()?));
-        if signer.is_some() && !self.given.signature {
-            self.given.signature = true;
-        } else if !self.given.license
-            && let Some(token) = token()
-        {
-            (self.license, self.given.license) = (Some(Box::new(token)), true);
-        } else if !self.given.price
-            && let Some(payment) = offer()
-        {
-            (self.payment, self.given.price) = (Some(Box::new(payment)), true);
-        } else {
-            return false;
+            Err(denied) => Err(call.refuse(denied)),
         }
-        // Also where it was given before: the nonce may be another.
-        self.signer = signer.or(self.signer.take());
-        true
     }
 
-    /// Reports that there is no response; `None` if the host is not the reason. Await [`saved`](Self::saved) before the call, and its permit, ends.
+    /// Refuses the response, whose host is nevertheless backed off if it asks for that.
+    pub async fn refused(self, response: Option<ResponseHead<'_>>, kind: DeniedKind) -> Refused {
+        let denied = self.denied(kind);
+        if let Some(head) = response {
+            self.call.observe(head);
+        }
+        self.refused_below(denied).await
+    }
+
+    /// Reports that something below has refused the request.
+    pub async fn refused_below(self, denied: Denied) -> Refused {
+        self.call.saved().await;
+        self.call.refuse(denied)
+    }
+
+    /// Reports that there is no response, because of `failure`; `None` if the host is not the reason. The error, which is the caller's, is logged: its
+    /// innermost cause alone, because the texts around that may contain the URL.
     ///
-    /// Returns the refusal, if the request was not sent because its address must not be contacted.
-    pub fn failed(&mut self, failure: Option<Failure>) -> Option<Denied> {
+    /// # Errors
+    /// The refusal, if the request was not sent because its address must not be contacted.
+    pub async fn failed(
+        self,
+        failure: Option<Failure>,
+        error: &(dyn std::error::Error + Send + Sync + 'static),
+    ) -> Result<RedirectHistory, Refused> {
+        let Self { mut call, .. } = self;
         if let Some(Failure::AddressRefused(address)) = failure {
-            self.not_sent();
-            return Some(self.denied(DeniedKind::AddressRefused { address: Some(address) }));
+            call.not_sent();
+            let denied = call.denied(DeniedKind::AddressRefused { address: Some(address) });
+            return Err(call.refuse(denied));
         }
         // Nothing was sent, so nothing is paid. TLS and the way to the host can also fail later.
         let unsent = |error: Failure| error.is_connect() && !matches!(error, Failure::Tls | Failure::NoRoute);
-        self.is_unconnected = failure.is_some_and(unsent);
-        if let Some(mut payment) = self.payment.take_if(|_| self.is_unconnected) {
-            payment.is_sent = false;
+        if failure.is_some_and(unsent) {
+            call.given.settle(RequestEnd::NotSent);
         }
-        let permit = self.permit.as_ref()?;
         // What earlier hops have left of the timeout may be too short for any server.
-        let is_ours = failure == Some(Failure::Timeout)
-            && self.hop.as_ref().is_some_and(|hop| hop.is_later)
-            && self.wire_left.is_some_and(|left| permit.elapsed() >= left);
-        if let Some(failure) = failure.filter(|_| !is_ours) {
-            self.span.within(|| permit.failed(failure));
+        let is_ours =
+            failure == Some(Failure::Timeout) && call.is_later && call.timeout() == Some(Duration::ZERO);
+        if let (Some(failure), Some(permit)) = (failure.filter(|_| !is_ours), &call.permit) {
+            call.span.within(|| permit.failed(failure));
         }
-        None
-    }
-
-    /// Reports that the request was not sent: its permit is returned, and the next request needs no delay.
-    pub fn not_sent(&mut self) {
-        if std::mem::take(&mut self.is_sent) {
-            self.count_for_above(false);
-        }
-        self.give_back();
-        if let Some(mut payment) = self.payment.take() {
-            payment.is_sent = false;
-        }
-    }
-
-    fn give_back(&mut self) {
-        if let Some(permit) = self.permit.take() {
-            permit.give_back();
-        }
-    }
-
-    /// Waits until a backoff by the response is in the shared store.
-    pub async fn saved(&self) {
-        if let Some(permit) = self.permit.as_ref().filter(|permit| !permit.is_saved()) {
-            self.span.cover(Box::pin(permit.saved())).await;
-        }
-    }
-
-    /// Something on the way, such as a cache, may have dropped field lines: nothing is known but what is stated.
-    pub fn lost_fields(&mut self) {
-        self.source = FieldSource::Unknown;
-    }
-
-    /// Takes away what [`preserve_fields`](crate::preserve_fields) has added before a cache, and unites it with the fields that are there.
-    pub fn restore_fields(&mut self, status: StatusCode, headers: &mut HeaderMap) {
-        self.source = restore_fields(status, headers);
-    }
-
-    /// The permit, for the body of the response.
-    pub fn take_permit(&mut self) -> Option<Permit> {
-        self.permit.take()
-    }
-
-    /// Goes where the redirect leads: [`url`](Self::url) and [`method`](Self::method) are those of the next request, and the fields of the one
-    /// before become its own: no credentials to another origin, no signature, no offer to pay, nothing about a body that is not sent.
-    /// Returns whether the body is sent again (307, 308). The response before has been dropped: its permit ends here.
-    ///
-    /// # Panics
-    /// If the call is not at [`Step::Follow`].
-    pub fn follow(&mut self, headers: &mut HeaderMap) -> bool {
-        let target = *self.target.take().expect("Step::Follow");
-        target.change(headers);
-        self.permit = None;
-        self.method = target.method;
-        self.source = FieldSource::Wire;
-        let may_go = self.next_hop.take();
-        self.hop = Some(PendingHop { is_later: true, may_go, ..PendingHop::to(target.url) });
-        target.keeps_body
-    }
-
-    /// The hops so far.
-    pub fn history(&self) -> &RedirectHistory {
-        &self.history
-    }
-
-    /// Creates a refusal of this hop.
-    pub fn denied(&self, kind: DeniedKind) -> Denied {
-        Denied::new(kind, self.url(), self.crawler.gate.wall())
-    }
-
-    /// Ends the call with this refusal, adds the hops before it, and notifies observers.
-    #[must_use]
-    pub fn refused(&self, denied: Denied) -> Denied {
-        let denied = denied.after(self.redirects().map(|hop| (hop.url.clone(), hop.status)).collect());
-        self.crawler.gate.report_refused(&denied);
-        denied
-    }
-
-    /// The hops of a call that ends without a response, with how long it has waited.
-    pub fn take_history(&mut self) -> RedirectHistory {
-        let unanswered = self.hop.as_ref().map_or(Duration::ZERO, |hop| hop.waited);
-        RedirectHistory { unanswered, ..std::mem::take(&mut self.history) }
+        call.saved().await;
+        log_failed(call.history.hops().len(), &call.url, error);
+        Ok(call.take_history())
     }
 }
 
-impl PendingHop {
-    fn to(url: Url) -> Self {
-        Self {
-            url,
-            verdict: None,
-            waited: Duration::ZERO,
-            wire: Duration::ZERO,
-            is_later: false,
-            may_go: None,
-        }
+/// What a response asks for.
+#[derive(Debug)]
+pub enum Answered<'a> {
+    /// A further request: it redirects, or asks for something that is given.
+    Follow(Follow<'a>),
+    /// Nothing: it is the caller's.
+    Done(Done<'a>),
+}
+
+/// A response after which another request is sent.
+#[derive(Debug)]
+#[must_use = "a call that is dropped sends nothing"]
+pub struct Follow<'a> {
+    call: Box<Call<'a>>,
+    next: NextRequest,
+}
+
+impl<'a> Follow<'a> {
+    /// Whether the body is sent again (307, 308, and the same request once more).
+    pub fn keeps_body(&self) -> bool {
+        self.next.target.keeps_body
+    }
+
+    /// Does not go on: the response is the caller's.
+    pub fn stop(self) -> Done<'a> {
+        Done { call: self.call, has_sure_end: false }
+    }
+
+    /// Drops the response, which ends its permit, and goes where it leads. `headers`, those of the request before as its caller made them, become
+    /// those of the next one: no credentials to another origin, no signature, no offer to pay, nothing about a body that is not sent.
+    pub fn follow<R>(self, response: R, headers: &mut HeaderMap) -> Check<'a> {
+        let Self { mut call, next } = self;
+        drop(response);
+        call.permit = None;
+        call.is_sent = false;
+        next.target.change(headers);
+        call.given.add_to(headers);
+        (call.url, call.method) = (next.target.url, next.target.method);
+        (call.is_later, call.has_lost_fields) = (true, false);
+        Check { call, may_go: next.may_go }
     }
 }
 
-impl Drop for Call<'_> {
-    fn drop(&mut self) {
-        if self.is_sent && self.is_unconnected {
-            self.count_for_above(false);
-        }
-        // None in most calls; one that is cancelled after it was handed down has one.
-        if self.handoff.is_some() && !self.paces {
-            self.take_back();
-        }
-        if !self.is_sent {
-            self.give_back();
-        }
-    }
+/// A response that is the caller's, and has not been read.
+#[derive(Debug)]
+#[must_use = "without it the response has no fetch info, and its permit ends"]
+pub struct Done<'a> {
+    pub(crate) call: Box<Call<'a>>,
+    pub(crate) has_sure_end: bool,
 }
 
-/// Checks robots.txt and acquires the host's permit, so that the call continues with [`Step::Send`].
-///
-/// # Errors
-/// A refusal of any kind.
-pub async fn admit(call: &mut Call<'_>) -> Result<(), Denied> {
-    call.admit_at_once()?;
-    // Boxed, because most calls do not need it and should not carry the room for it.
-    if call.step() == Step::Send { Ok(()) } else { Box::pin(admit_after_waiting(call)).await }
-}
+macro_rules! knows_its_call {
+    ($($step:ident)*) => {
+        $(
+            impl<'a> Deref for $step<'a> {
+                type Target = Call<'a>;
 
-async fn admit_after_waiting(call: &mut Call<'_>) -> Result<(), Denied> {
-    loop {
-        match call.step() {
-            Step::Check => {
-                call.await_redirect().await?;
-                let mut left = call.wait_left;
-                let verdict = call.crawler.gate.check(call.url(), &mut left).await;
-                call.spend(left);
-                call.checked(verdict?)?;
+                fn deref(&self) -> &Call<'a> {
+                    &self.call
+                }
             }
-            Step::Acquire => call.acquire().await?,
-            Step::Send | Step::Follow | Step::Done => return Ok(()),
-        }
-    }
+        )*
+    };
 }
+
+knows_its_call!(Check Acquire SendRequest Sent Follow Done);

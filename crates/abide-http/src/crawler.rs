@@ -9,6 +9,7 @@ use http::HeaderValue;
 use thiserror::Error;
 
 use crate::body::BoxError;
+use crate::challenge::{AnswerChallenge, SignWhenAsked};
 use crate::fetch_info::with_site;
 use crate::identity::Identity;
 use crate::license::{LicenseToken, LicenseTokens};
@@ -48,8 +49,8 @@ pub(crate) struct CallSettings {
     /// What the pages are for.
     pub(crate) purpose: Option<Usage>,
     pub(crate) report_only: Option<Arc<str>>,
-    pub(crate) payment: Option<PaymentPolicy>,
-    pub(crate) license: Option<LicenseTokens>,
+    /// In the order in which they are asked, but for signing, which goes first.
+    pub(crate) challenges: Vec<Arc<dyn AnswerChallenge>>,
 }
 
 impl Crawler {
@@ -69,8 +70,7 @@ impl Crawler {
                 redirects: RedirectPolicy::default(),
                 purpose: None,
                 report_only: None,
-                payment: None,
-                license: None,
+                challenges: Vec::new(),
             },
         }
     }
@@ -186,21 +186,25 @@ impl CrawlerBuilder {
         Self { signer: Some(Arc::new(Signing(identity))), ..self }
     }
 
-    /// The most that may be paid for pages. Default: nothing.
-    pub fn payment(mut self, policy: PaymentPolicy) -> Self {
-        self.settings.payment = Some(policy);
+    /// Adds a hook that answers what servers ask for. The hooks are asked in the order in which they were added, for signatures first. Default: none.
+    pub fn answer_challenges(mut self, hook: Arc<dyn AnswerChallenge>) -> Self {
+        self.settings.challenges.push(hook);
         self
+    }
+
+    /// The most that may be paid for pages. Default: nothing.
+    pub fn payment(self, policy: PaymentPolicy) -> Self {
+        self.answer_challenges(Arc::new(policy))
     }
 
     /// Finds licence tokens: `find` gets the URL and the parameters of the challenge of a 401 or 402 (RSL, `WWW-Authenticate: License`). If
     /// it returns a token, the request is sent once more with `Authorization: License`, checked and rate-limited like any other, once in a
     /// call and over https only. Redirects within the origin keep the token. It is never sent with robots.txt. Default: none.
     pub fn license_tokens(
-        mut self,
+        self,
         find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
     ) -> Self {
-        self.settings.license = Some(LicenseTokens(Arc::new(find)));
-        self
+        self.answer_challenges(Arc::new(LicenseTokens(Arc::new(find))))
     }
 
     /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your own pages. The verdict of each
@@ -243,7 +247,11 @@ impl CrawlerBuilder {
             Some(signer) => self.gate.sign_requests(signer),
             None => self.gate,
         };
-        Ok(Crawler { gate: gate.build(identity.tokens.clone(), fetch), identity, settings })
+        let gate = gate.build(identity.tokens.clone(), fetch);
+        if let Some(signer) = gate.signer() {
+            settings.challenges.insert(0, Arc::new(SignWhenAsked(Arc::clone(signer))));
+        }
+        Ok(Crawler { gate, identity, settings })
     }
 }
 

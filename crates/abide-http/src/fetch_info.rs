@@ -6,9 +6,7 @@
 //! Spans and events show origins, never a path, a header field or a body, and are the same for both clients. `docs/observability.md` lists the names.
 
 use std::error::Error;
-use std::future::poll_fn;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,7 +20,7 @@ use crate::call::Call;
 use crate::failure::root_cause;
 use crate::payment::PaymentTerms;
 use crate::reader::{RuleFields, not_scanned};
-use abide_gate::Verdict;
+use abide_gate::{Verdict, without_userinfo};
 use abide_permissions::{
     Answer, AppDirectives, Head, PermissionError, PermissionRecord, Permissions, Preference, Preferences,
     Provenance, ReadOptions, Usage, license_challenge, licenses,
@@ -37,6 +35,8 @@ pub struct FetchInfo {
     fields: RuleFields,
     outcome: HeadOutcome,
     purpose: Option<Usage>,
+    /// Of a response without hops: its URL, and what is known of its robots.txt.
+    robots: Option<Box<(Url, Verdict)>>,
 }
 
 #[derive(Debug, Clone)]
@@ -53,10 +53,22 @@ impl FetchInfo {
     /// Of the last response of the call, which loses its history to it.
     pub(crate) fn new(call: &mut Call<'_>, fields: RuleFields, outcome: HeadOutcome) -> Self {
         let (settings, history) = (&call.crawler.settings, std::mem::take(&mut call.history));
-        Self { read: settings.read.clone(), history, fields, outcome, purpose: settings.purpose.clone() }
+        let (read, purpose) = (settings.read.clone(), settings.purpose.clone());
+        Self { read, history, fields, outcome, purpose, robots: None }
     }
 
-    /// The fetch info that [`Reading::finish`](crate::Reading::finish) attached to a response.
+    /// For a response without hops.
+    pub(crate) fn add_robots(&mut self, url: &Url, verdict: Option<Verdict>) {
+        self.robots = verdict.map(|verdict| Box::new((without_userinfo(url), verdict)));
+    }
+
+    /// The URL of the response, and the verdict on it.
+    fn robots(&self) -> Option<(&Url, &Verdict)> {
+        let of_hop = self.history.last().map(|hop| (hop.url(), hop.verdict()));
+        of_hop.or_else(|| self.robots.as_deref().map(|(url, verdict)| (url, verdict)))
+    }
+
+    /// The fetch info that [`Done::finish`](crate::Done::finish) attached to a response.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
     }
@@ -66,9 +78,9 @@ impl FetchInfo {
         self.history.hops()
     }
 
-    /// The verdict of the last hop.
+    /// The verdict of the last hop. Of a response that was only [read](crate::Crawler::read): what is known now, without I/O.
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.history.last().map(Hop::verdict)
+        self.robots().map(|(_, verdict)| verdict)
     }
 
     /// What the response says about payment: the price in a 402, or what was charged. Nothing is paid without a
@@ -113,31 +125,22 @@ impl FetchInfo {
     /// ```
     pub fn preferences(&self) -> Preferences {
         let Self { read, fields, outcome, .. } = self;
-        let hop = self.history.last();
+        let robots = self.robots();
+        let target = robots.map(|(url, _)| Target::of(url));
+        let file = robots.and_then(|(_, verdict)| verdict.tdmrep()).zip(target.as_ref());
         let permissions = self.permissions();
-        let (preferences, file) = match outcome {
-            HeadOutcome::Stored(known) => {
-                let known = known.preferences(read);
-                // What fields and metas of the page said supersedes the file.
-                let is_stated = known.resolve(&Usage::Tdm) != Preference::Unset;
-                let file = hop.filter(|_| !is_stated).and_then(|hop| hop.verdict().tdmrep());
-                let known = match hop.zip(file) {
-                    Some((hop, file)) => known.with_tdm(Some((file, &Target::of(hop.url()))), [], &[]),
-                    None => known,
-                };
-                return match hop {
-                    Some(hop) => with_unread_files(known, hop.verdict()),
-                    None => known,
-                };
-            }
-            _ => (Preferences::new(read), hop.and_then(|hop| hop.verdict().tdmrep())),
-        };
-        let target = hop.map(|hop| Target::of(hop.url()));
-        let preferences = preferences.with_fields(fields.lines()).with_page(&permissions).with_tdm(
-            file.zip(target.as_ref()),
-            fields.lines(),
-            permissions.metas(),
-        );
+        if let HeadOutcome::Stored(known) = outcome {
+            let known = known.preferences(read);
+            // What fields and metas of the page said supersedes the file.
+            let is_stated = known.resolve(&Usage::Tdm) != Preference::Unset;
+            let known = if is_stated { known } else { known.with_tdm(file, [], &[]) };
+            return match robots {
+                Some((_, verdict)) => with_unread_files(known, verdict),
+                None => known,
+            };
+        }
+        let preferences = Preferences::new(read).with_fields(fields.lines()).with_page(&permissions);
+        let preferences = preferences.with_tdm(file, fields.lines(), permissions.metas());
         let preferences = match () {
             () if permissions.is_complete() => preferences,
             () if permissions.head_end().is_complete() => {
@@ -145,9 +148,9 @@ impl FetchInfo {
             }
             () => preferences.with_unread_source(&permissions.head_end().to_string()),
         };
-        match hop {
-            Some(hop) => with_robots(with_unread_files(preferences, hop.verdict()), hop),
-            None => preferences,
+        match robots {
+            Some((url, verdict)) => with_robots(with_unread_files(preferences, verdict), verdict, url),
+            None => preferences.with_unread_source("robots.txt is not in memory"),
         }
     }
 
@@ -187,8 +190,8 @@ impl FetchInfo {
 
     /// The App-Directives of robots.txt for the last hop's URL (draft-nottingham-plan-b).
     pub fn app_directives(&self) -> Option<AppDirectives> {
-        let hop = self.history.last()?;
-        Some(AppDirectives::of(hop.verdict().rules()?.rules(), &Target::of(hop.url())))
+        let (url, verdict) = self.robots()?;
+        Some(AppDirectives::of(verdict.rules()?.rules(), &Target::of(url)))
     }
 
     /// Waits until the head was read to its end, or the body was dropped, and returns the permissions.
@@ -197,7 +200,8 @@ impl FetchInfo {
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         // Without the hops, which it does not need.
         let (read, fields, outcome) = (self.read.clone(), self.fields.clone(), self.outcome.clone());
-        let info = Self { read, fields, outcome, history: RedirectHistory::default(), purpose: None };
+        let history = RedirectHistory::default();
+        let info = Self { read, fields, outcome, history, purpose: None, robots: None };
         async move {
             if let HeadOutcome::Later(head) = &info.outcome {
                 // A closed channel means that the body is gone; its last value still stands.
@@ -210,16 +214,11 @@ impl FetchInfo {
 
 const NO_PURPOSE: &str = "no purpose is declared (Builder::purpose)";
 
-/// Adds what robots.txt prefers for a hop's URL: the very copy that let the request out.
-pub(crate) fn with_robots(preferences: Preferences, hop: &Hop) -> Preferences {
-    with_robots_txt(preferences, hop.verdict(), hop.url())
-}
-
 /// Adds what is known of a URL before it is requested: by robots.txt and, where it is fetched, tdmrep.json.
 pub(crate) fn with_site(preferences: Preferences, verdict: &Verdict, url: &Url) -> Preferences {
     let target = Target::of(url);
     let file = verdict.tdmrep().map(|file| (file, &target));
-    with_robots_txt(with_unread_files(preferences, verdict).with_tdm(file, [], &[]), verdict, url)
+    with_robots(with_unread_files(preferences, verdict).with_tdm(file, [], &[]), verdict, url)
 }
 
 /// What of the site's files was not read, though it may state preferences.
@@ -236,7 +235,8 @@ fn with_unread_files(preferences: Preferences, verdict: &Verdict) -> Preferences
     }
 }
 
-fn with_robots_txt(preferences: Preferences, verdict: &Verdict, url: &Url) -> Preferences {
+/// Adds what robots.txt prefers for a URL: the very copy that let the request out.
+pub(crate) fn with_robots(preferences: Preferences, verdict: &Verdict, url: &Url) -> Preferences {
     let target = Target::of(url);
     let preferences = match verdict.rules() {
         Some(robots) => preferences.with_robots(robots.rules(), &target),
@@ -459,22 +459,14 @@ impl CallSpan {
         return false;
     }
 
-    /// A part of the call, which is pinned elsewhere: polled within the span, and dropped wherever it is dropped.
-    // `tracing`'s own future holds the span by value, and what it covers pinned.
-    pub fn cover<F: Future + Unpin>(&self, calling: F) -> impl Future<Output = F::Output> {
-        let mut calling = calling;
-        poll_fn(move |context| self.within(|| Pin::new(&mut calling).poll(context)))
-    }
-
     /// A part of the call in which nothing is awaited.
-    #[inline(always)]
-    pub fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
+    pub(crate) fn within<T>(&self, sending: impl FnOnce() -> T) -> T {
         #[cfg(feature = "tracing")]
         let _entered = self.span.enter();
         sending()
     }
 
-    /// The whole call: polled and dropped within the span, with what it holds.
+    /// A part of the call, or the whole: polled and dropped within the span, with what it holds.
     pub fn instrument<F: Future>(&self, calling: F) -> impl Future<Output = F::Output> {
         #[cfg(feature = "tracing")]
         return tracing::Instrument::instrument(calling, self.span.clone());
@@ -505,7 +497,7 @@ impl CallSpan {
 /// Logs that a request ended with a network error, after `hops` responses.
 ///
 /// Only the innermost cause of `error` is logged, because the texts around it may contain the URL.
-pub fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
+pub(crate) fn log_failed(hops: usize, url: &Url, error: &(dyn Error + 'static)) {
     #[cfg(feature = "tracing")]
     tracing::debug!(
         name: "abide.request.failed", target: "abide::request", origin = %origin(url), hop = hops,

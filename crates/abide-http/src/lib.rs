@@ -1,47 +1,59 @@
 //! One call of a crawler, hop by hop, without I/O.
 //!
-//! [`Call`] decides what to do next, and an HTTP client does it, whatever its types. `abide` (reqwest) and `abide-tower` (hyper) are built on it; use it
-//! to write an adapter for another client. A whole driver:
+//! A call is a chain of steps. Each is a value that is used up and gives the next one, and an HTTP client does what it says, whatever its types. `abide`
+//! (reqwest) and `abide-tower` (hyper) are built on it; use it to write an adapter for another client. A whole driver:
 //!
 //! ```
-//! use abide_gate::Denied;
-//! use abide_http::{Call, Crawler, Options, ResponseBody, ResponseHead, Step, admit};
+//! use abide_gate::Failure;
+//! use abide_http::{Answered, Crawler, Options, Refused, ResponseBody, ResponseHead};
 //! use http::{HeaderMap, Method, Response};
 //! # type Wire = http_body_util::Full<bytes::Bytes>;
-//! # async fn send(_: &Method, _: &url::Url, _: &HeaderMap) -> Response<Wire> { Response::default() }
+//! # type Error = std::io::Error;
+//! # async fn send(_: &Method, _: &url::Url, _: HeaderMap) -> Result<Response<Wire>, Error> { Ok(Response::default()) }
 //!
-//! async fn fetch(crawler: &Crawler, url: &url::Url) -> Result<Response<ResponseBody<Wire>>, Denied> {
-//!     let mut call = Call::new(crawler, Options::new(), &Method::GET, url, None);
+//! enum NoPage {
+//!     /// By abide: it says why, and its history has the hops before.
+//!     Refused(Refused),
+//!     /// By the network.
+//!     Failed(Error),
+//! }
+//!
+//! async fn fetch(crawler: &Crawler, url: &url::Url) -> Result<Response<ResponseBody<Wire>>, NoPage> {
 //!     let mut fields = HeaderMap::new();
+//!     let mut check = crawler.call(Options::new(), &Method::GET, url, None);
 //!     loop {
-//!         call.sign(&mut fields).map_err(|denied| call.refused(denied))?;
-//!         // Step::Check: robots.txt. Step::Acquire: the rate limit.
-//!         admit(&mut call).await.map_err(|denied| call.refused(denied))?;
-//!         call.add_signature(&mut fields).map_err(|denied| call.refused(denied))?;
-//!         call.sending();
-//!         // Step::Send: your client, with redirects off. One without a response: `failed`, then `saved`.
-//!         let response = send(call.method(), call.url(), &fields).await;
-//!         let (status, headers) = (response.status(), response.headers());
-//!         let head = ResponseHead { status, headers, remote_addr: None, url: None, is_repeatable: true };
-//!         call.answered(head).map_err(|denied| call.refused(denied))?;
-//!         call.saved().await;
-//!         if call.step() == Step::Follow {
-//!             call.follow(&mut fields);
-//!             continue;
+//!         // What is added for one request, such as its signature, does not go along with a redirect.
+//!         let mut headers = fields.clone();
+//!         // Check: robots.txt. Acquire: the rate limit.
+//!         let ready = check.admit(&mut headers).await.map_err(NoPage::Refused)?;
+//!         // Send: your client, with redirects off.
+//!         let sent = ready.send(&mut headers).map_err(NoPage::Refused)?;
+//!         let response = match send(sent.method(), sent.url(), headers).await {
+//!             Ok(response) => response,
+//!             Err(error) => {
+//!                 // Its host is left alone if too many requests fail. A refusal: the name led to an address that must not be contacted.
+//!                 let failure = abide_http::failure_of(&error).or(Some(Failure::Other));
+//!                 sent.failed(failure, &error).await.map_err(NoPage::Refused)?;
+//!                 return Err(NoPage::Failed(error));
+//!             }
+//!         };
+//!         let (status, head) = (response.status(), response.headers());
+//!         let head = ResponseHead { status, headers: head, remote_addr: None, url: None, is_repeatable: true };
+//!         match sent.answered(head).await.map_err(NoPage::Refused)? {
+//!             // The response is dropped unread, and its permit ends.
+//!             Answered::Follow(follow) => check = follow.follow(response, &mut fields),
+//!             // The head of the page is read for permissions and replayed; its permit ends with its body.
+//!             Answered::Done(done) => return Ok(done.finish(&fields, response, None).await),
 //!         }
-//!         // Step::Done: its head is read for permissions and replayed; its permit ends with its body.
-//!         let (version, permit) = (response.version(), call.take_permit());
-//!         let response = response.map(|body| ResponseBody::new(body, version, permit));
-//!         let reading = call.reading(None, response.status(), response.headers());
-//!         return Ok(reading.finish(response).await);
 //!     }
 //! }
 //! ```
 //!
 //! # In scope
-//! The steps of a call and its redirects ([`Call`], [`admit`], [`RedirectPolicy`]); what calls share ([`Crawler`]); what a failed request met
-//! ([`failure_of`]); which addresses a resolver may return ([`permitted_addresses`]); a body that replays what was read ahead, with its permit
-//! ([`ResponseBody`]); what happened ([`FetchInfo`], [`RedirectHistory`]); the spans and events of `tracing` ([`CallSpan`], [`log_failed`]).
+//! The steps of a call and its redirects ([`Crawler::call`], [`Check`], [`RedirectPolicy`]); what calls share ([`Crawler`]); what is given to a server
+//! that asks for something ([`AnswerChallenge`]); what a failed request met ([`failure_of`]); which addresses a resolver may return
+//! ([`permitted_addresses`]); a body that replays what was read ahead, with its permit ([`ResponseBody`]); what happened ([`FetchInfo`],
+//! [`RedirectHistory`]); the spans and events of `tracing` ([`CallSpan`]).
 //!
 //! # Out of scope
 //! Sending anything. What fields and metas mean is `abide-permissions`; whether and when a request may go out is `abide-gate`.
@@ -50,7 +62,7 @@
 
 // One call: what is decided for each hop.
 mod call;
-mod halves;
+mod challenge;
 mod identity;
 mod license;
 mod payment;
@@ -62,7 +74,6 @@ mod crawler;
 // How a response is read.
 mod body;
 mod permission_history;
-mod preserved_fields;
 mod read_timeout;
 mod reader;
 
@@ -74,15 +85,15 @@ mod failure;
 mod permitted_addresses;
 
 pub use body::ResponseBody;
-pub use call::{Call, ResponseHead, Step, admit};
+pub use call::{Acquire, Answered, Call, Check, Done, Follow, Refused, ResponseHead, SendRequest, Sent};
+pub use challenge::{AnswerChallenge, Challenge, ChallengeAnswer, RequestEnd, Settle};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
 pub use failure::{body_failure_of, failure_of, is_hang_up, is_of_the_caller, needs_http11, root_cause};
-pub use fetch_info::{CallSpan, FetchInfo, Hop, RedirectHistory, Stopped, log_failed};
+pub use fetch_info::{CallSpan, FetchInfo, Hop, RedirectHistory, Stopped};
 pub use identity::foreign_host;
 pub use license::LicenseToken;
 pub use payment::{InvalidValue, PaymentPolicy, PaymentTerms, Price};
 pub use permitted_addresses::permitted_addresses;
-pub use preserved_fields::preserve_fields;
 pub use read_timeout::with_read_timeout;
-pub use reader::{Reading, Scan};
+pub use reader::Scan;
 pub use redirect::{RedirectPolicy, same_resource};

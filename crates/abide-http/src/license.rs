@@ -6,12 +6,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use url::Url;
 
 use abide_gate::caught;
 use abide_permissions::license_challenge;
 
+use crate::challenge::{AnswerChallenge, Challenge, ChallengeAnswer};
 use crate::payment::InvalidValue;
 
 /// The token of a licence: `token68` of RFC 9110 §11.2. `Debug` does not show it.
@@ -23,7 +25,7 @@ use crate::payment::InvalidValue;
 /// # Ok::<(), abide_http::InvalidValue>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct LicenseToken(pub(crate) HeaderValue);
+pub struct LicenseToken(HeaderValue);
 
 impl LicenseToken {
     /// A token as the licence server has given it.
@@ -49,7 +51,7 @@ type FindToken = dyn Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Sen
 
 impl LicenseTokens {
     /// The token for a response that asks for one. Never for http: anybody on the way could read it.
-    pub(crate) fn find(&self, url: &Url, status: StatusCode, headers: &HeaderMap) -> Option<LicenseToken> {
+    fn find(&self, url: &Url, status: StatusCode, headers: &HeaderMap) -> Option<LicenseToken> {
         if !matches!(status, StatusCode::UNAUTHORIZED | StatusCode::PAYMENT_REQUIRED)
             || url.scheme() != "https"
         {
@@ -58,6 +60,16 @@ impl LicenseTokens {
         let lines = headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
         let challenge = license_challenge(lines)?;
         caught(|| (self.0)(url, &challenge)).flatten()
+    }
+}
+
+impl AnswerChallenge for LicenseTokens {
+    fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> ChallengeAnswer {
+        let found = challenge.response.and_then(|head| self.find(challenge.url, head.status, head.headers));
+        let Some(token) = found else { return ChallengeAnswer::Nothing };
+        // In place of any other credentials.
+        request.insert(AUTHORIZATION, token.0);
+        ChallengeAnswer::Fields
     }
 }
 

@@ -13,6 +13,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use thiserror::Error;
 use url::Url;
 
+use crate::challenge::{AnswerChallenge, Challenge, ChallengeAnswer, RequestEnd};
+
 const PRICE: &str = "crawler-price";
 const CHARGED: &str = "crawler-charged";
 const ERROR: &str = "crawler-error";
@@ -231,7 +233,7 @@ impl PaymentPolicy {
     }
 
     /// What the next request for `url` offers: after a response with these terms, or upfront.
-    pub(crate) fn offer(&self, url: &Url, terms: Option<&PaymentTerms>) -> Option<Payment> {
+    fn offer(&self, url: &Url, terms: Option<&PaymentTerms>) -> Option<Payment> {
         let price = match terms {
             None if self.is_upfront => self.page,
             Some(terms) if !self.is_upfront => terms.price()?,
@@ -254,38 +256,56 @@ impl PaymentPolicy {
         spent.run = run.billionths;
         spent.hosts.insert(host.to_owned(), on_host.billionths);
         drop(spent);
-        Some(Payment { policy: self.clone(), host: host.to_owned(), price, is_sent: false })
+        Some(Payment { policy: self.clone(), host: host.to_owned(), price })
+    }
+}
+
+impl AnswerChallenge for PaymentPolicy {
+    fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> ChallengeAnswer {
+        let terms =
+            challenge.response.map(|head| PaymentTerms::of(head.status, head.headers).unwrap_or_default());
+        let Some(payment) = self.offer(challenge.url, terms.as_ref()) else {
+            return ChallengeAnswer::Nothing;
+        };
+        payment.add(request);
+        ChallengeAnswer::Offer(Box::new(move |end| payment.end(end)))
     }
 }
 
 /// A payment that is offered with a request. Its price counts as spent until the response says what was charged, unless the request is not sent.
 #[derive(Debug)]
-pub(crate) struct Payment {
+struct Payment {
     policy: PaymentPolicy,
     host: String,
     price: Price,
-    /// From when the request goes out, only a response says that nothing was charged; unless it did not go out after all.
-    pub(crate) is_sent: bool,
 }
 
 impl Payment {
-    pub(crate) fn add(&self, headers: &mut HeaderMap) {
+    fn add(&self, headers: &mut HeaderMap) {
         let name = if self.policy.is_upfront { MAX_PRICE } else { EXACT_PRICE };
         if let Ok(value) = HeaderValue::from_str(&self.price.to_string()) {
             headers.insert(name, value);
         }
     }
 
+    fn end(self, end: RequestEnd<'_>) {
+        match end {
+            RequestEnd::NotSent => self.charge(0),
+            // Only a response says that nothing was charged.
+            RequestEnd::Unanswered => {}
+            RequestEnd::Answered(head) => self.settled(head.status, head.headers),
+        }
+    }
+
     /// The response is here. Errors are not charged, nor is a page that never asked for a price; a page bought at its exact price that does not
     /// say what it cost has cost that, and so has one whose charge cannot be read. No charge counts for more than was offered.
-    pub(crate) fn settled(mut self, status: StatusCode, headers: &HeaderMap) {
+    fn settled(self, status: StatusCode, headers: &HeaderMap) {
         let charged = PaymentTerms::of(status, headers).and_then(|terms| terms.charged());
         self.charge(match charged.filter(|charged| charged.currency == self.price.currency) {
             Some(charged) => charged.billionths.min(self.price.billionths),
             None if !status.is_success() || self.policy.is_upfront && !headers.contains_key(CHARGED) => 0,
             None => self.price.billionths,
         });
-        self.is_sent = true;
     }
 
     /// In place of the price, so much was charged.
@@ -294,14 +314,6 @@ impl Payment {
         spent.run = spent.run.saturating_sub(self.price.billionths).saturating_add(charged);
         if let Some(on_host) = spent.hosts.get_mut(&self.host) {
             *on_host = on_host.saturating_sub(self.price.billionths).saturating_add(charged);
-        }
-    }
-}
-
-impl Drop for Payment {
-    fn drop(&mut self) {
-        if !self.is_sent {
-            self.charge(0);
         }
     }
 }
@@ -381,7 +393,7 @@ mod tests {
         sent.settled(StatusCode::OK, &HeaderMap::new());
         let given_up = pay("https://b.example/", "USD 0.05").unwrap();
         assert!(pay("https://c.example/", "USD 0.03").is_none(), "the run");
-        drop(given_up);
+        given_up.end(RequestEnd::NotSent);
         assert_eq!((policy.spent(), policy.spent_on("b.example")), (price("USD 0.05"), price("USD 0")));
         let refused = pay("https://c.example/", "USD 0.03").unwrap();
         refused.settled(StatusCode::PAYMENT_REQUIRED, &HeaderMap::new());

@@ -5,13 +5,16 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Version, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, header};
 use http_body::Body;
+use url::Url;
 
 use crate::body::{BoxError, FrameResult, ResponseBody};
-use crate::call::Call;
+use crate::call::{Call, Done, ResponseHead};
+use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{FetchInfo, HeadOutcome, with_robots};
 use crate::permission_history::persist;
 use abide_gate::{WallMillis, named_codings};
@@ -20,67 +23,143 @@ use abide_permissions::{
     ReadOptions, is_whole, states_preferences,
 };
 
-/// A response whose fields have been read, and whose body has not.
-///
-/// ```
-/// fn info(call: &mut abide_http::Call<'_>, head: &http::response::Parts, body: &[u8]) -> Option<abide_http::FetchInfo> {
-///     let reading = call.reading(None, head.status, &head.headers);
-///     reading.is_immediate().then(|| reading.fetch_info(body))
-/// }
-/// ```
-#[derive(Debug)]
-pub struct Reading<'r, 'a> {
-    call: &'r mut Call<'a>,
-    scan: Scan,
-    /// The fields that were sent with the request: a 304 may be about the version that they name, and a 206 be without some.
-    request: Option<&'r HeaderMap>,
-    fields: RuleFields,
-    /// What reads the head, or why it is not read.
-    head: Result<HeadReader, HeadEnd>,
+impl Crawler {
+    /// Reads the header fields and the head of a response to `url` that did not come by a call of this crawler: from a cache, an archive, a
+    /// test. Its [`FetchInfo`] has no hops. The body stays whole, but for what [`ResponseBody`] joins.
+    ///
+    /// What has kept the response must have kept its field lines: a restriction that it lost is not known. Its [`FetchInfo::verdict`], and
+    /// with it the preferences of robots.txt, are those that are in memory; without them, the preferences are unknown. Nothing is persisted.
+    ///
+    /// ```
+    /// # type Stored = http_body_util::Full<bytes::Bytes>;
+    /// async fn may_index(crawler: &abide_http::Crawler, url: &url::Url, stored: http::Response<Stored>) -> bool {
+    ///     let page = crawler.read(url, stored).await;
+    ///     abide_http::FetchInfo::of(page.extensions()).is_some_and(|info| info.permissions().may_index())
+    /// }
+    /// ```
+    pub async fn read<B>(&self, url: &Url, response: Response<B>) -> Response<ResponseBody<B>>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+    {
+        let call = self.call(Options::new(), &Method::GET, url, None);
+        let mut read = call.read().finish(&HeaderMap::new(), response, None).await;
+        if let Some(info) = read.extensions_mut().get_mut::<FetchInfo>() {
+            info.add_robots(url, self.gate.check_cached(url));
+        }
+        read
+    }
 }
 
-/// Where an answer comes from, as far as its fields are concerned.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FieldSource {
-    Wire,
-    /// From the wire at that time, with all fields that were there then.
-    Kept(WallMillis),
-    /// Through something that may have dropped fields.
-    Unknown,
+impl Done<'_> {
+    /// Says that the end of the body is that of the document, because it is framed, and the client takes no codings off by itself. By default that
+    /// is known of a body whose length a field states.
+    pub fn with_sure_end(self, is_sure: bool) -> Self {
+        Self { has_sure_end: is_sure, ..self }
+    }
+
+    /// The response that the caller gets: its head is read for permissions and replayed, a [`FetchInfo`] is put into its extensions, and its permit
+    /// ends with its body, which fails if the server sends nothing for `read_timeout` while it is read.
+    ///
+    /// `request` has the fields that were sent: a 304 may be about the version that they name, and a 206 be without some.
+    pub async fn finish<B>(
+        self,
+        request: &HeaderMap,
+        response: Response<B>,
+        read_timeout: Option<Duration>,
+    ) -> Response<ResponseBody<B>>
+    where
+        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
+    {
+        let Self { mut call, has_sure_end } = self;
+        let (status, version, scan) = (response.status(), response.version(), call.scan());
+        let permit = call.permit.take();
+        let mut response =
+            response.map(|body| ResponseBody::new(body, version, permit).with_read_timeout(read_timeout));
+        let (mut fields, head) = call.fields_and_head(request, status, response.headers());
+        // Only what a field or a page says depends on the time.
+        if head.is_ok() || !fields.lines.is_empty() || call.store().is_some() {
+            fields.received = call.crawler.gate.wall();
+        }
+        let body = response.body_mut();
+        let mut outcome = match head {
+            Err(reason) => HeadOutcome::Known(Head::not_scanned(reason)),
+            Ok(mut reader) => {
+                reader.has_sure_end |= has_sure_end;
+                match scan {
+                    Scan::Lazy => HeadOutcome::Later(body.scan_lazily(reader)),
+                    _ => HeadOutcome::Known(body.read_head(reader).await),
+                }
+            }
+        };
+        body.take_what_is_here().await;
+        if call.store().is_some() {
+            let head = if let HeadOutcome::Known(head) = &outcome { head.clone() } else { not_scanned() };
+            let known = call.persist(request, status, response.headers(), head, fields.received).await;
+            if let (HeadOutcome::Known(_), Some(known)) = (&outcome, known) {
+                outcome = HeadOutcome::Stored(Box::new(known));
+            }
+        }
+        let info = FetchInfo::new(&mut call, fields, outcome);
+        response.extensions_mut().insert(info);
+        response
+    }
 }
 
-impl<'a> Call<'a> {
-    /// Reads the fields of the last response, and decides whether its body is read for permissions. `request` has the fields that were
-    /// sent, if it has any that a 304 may be the response to.
-    pub fn reading<'r>(
-        &'r mut self,
-        request: Option<&'r HeaderMap>,
+impl Call<'_> {
+    fn scan(&self) -> Scan {
+        self.options.scan.unwrap_or(self.crawler.settings.scan)
+    }
+
+    /// Reads the fields of a response, and decides whether its body is read for permissions: by what, or why not.
+    fn fields_and_head(
+        &self,
+        request: &HeaderMap,
         status: StatusCode,
         headers: &HeaderMap,
-    ) -> Reading<'r, 'a> {
-        let scan = self.options.scan.unwrap_or(self.crawler.settings.scan);
+    ) -> (RuleFields, Result<HeadReader, HeadEnd>) {
+        let scan = self.scan();
         // RFC 9110 §15.3.7: such a response may leave out fields of the page, because the client should have them.
-        let is_resumed = status == StatusCode::PARTIAL_CONTENT
-            && request.is_some_and(|request| request.contains_key(header::IF_RANGE));
-        let are_all = self.source != FieldSource::Unknown && !is_resumed;
+        let is_resumed = status == StatusCode::PARTIAL_CONTENT && request.contains_key(header::IF_RANGE);
+        let are_all = !self.has_lost_fields && !is_resumed;
         let (fields, body) = RuleFields::of(scan, headers, are_all);
-        let head = self.head_reader(scan, status, headers, &body);
-        let mut reading = Reading { call: self, scan, request, fields, head };
-        // Only what a field or a page says depends on the time.
-        if reading.head.is_ok() || !reading.fields.lines.is_empty() || reading.store().is_some() {
-            reading.fields.received = reading.call.crawler.gate.wall();
-        }
-        reading
+        (fields, self.head_reader(scan, status, headers, &body))
     }
 
     /// The redirect that is about to be followed keeps its own permissions: they are for its own URL only.
-    pub async fn keep_rules(&mut self, status: StatusCode, headers: &HeaderMap) {
-        let reading = self.reading(None, status, headers);
-        let rules = reading.fields.permissions(&reading.call.crawler.settings.read, not_scanned());
-        if let Some(hop) = reading.call.history.hops.last_mut() {
+    pub(crate) async fn keep_rules(&mut self, head: ResponseHead<'_>) {
+        let none = HeaderMap::new();
+        let (mut fields, _) = self.fields_and_head(&none, head.status, head.headers);
+        fields.received = self.crawler.gate.wall();
+        let rules = fields.permissions(&self.crawler.settings.read, not_scanned());
+        if let Some(hop) = self.history.hops.last_mut() {
             hop.permissions = Some(Arc::new(rules));
         }
-        reading.persist(status, headers, not_scanned()).await;
+        self.persist(&none, head.status, head.headers, not_scanned(), fields.received).await;
+    }
+
+    /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too little.
+    fn store(&self) -> Option<&Arc<dyn PermissionStore>> {
+        let asks = matches!(self.method, Method::GET | Method::HEAD) && self.scan() != Scan::Off;
+        self.crawler.settings.permissions.as_ref().filter(|_| asks && !self.has_lost_fields)
+    }
+
+    /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
+    async fn persist(
+        &self,
+        request: &HeaderMap,
+        status: StatusCode,
+        headers: &HeaderMap,
+        head: Head,
+        received: WallMillis,
+    ) -> Option<PermissionRecord> {
+        let (store, hop) = (self.store()?, self.history.last()?);
+        let preferences = Preferences::new(&self.crawler.settings.read);
+        let robots = with_robots(preferences, hop.verdict(), hop.url());
+        let (fields, asked) = (lines(headers), lines(request));
+        let info = Fetched::new(status.as_u16(), &fields, head, received.to_system_time())
+            .with_request(&asked)
+            .with_preferences(&robots);
+        persist(store, hop.url(), &info, status).await
     }
 
     /// Reads the head of a page, if there is one. Only a final 2xx is about its URL, and only a body that begins where the page does,
@@ -114,93 +193,6 @@ impl<'a> Call<'a> {
             // The type of a part may be that of several parts.
             None => Err(if is_all(status, headers) { HeadEnd::NotHtml } else { HeadEnd::NotScanned }),
         }
-    }
-}
-
-impl<'r, 'a> Reading<'r, 'a> {
-    /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too little.
-    fn store(&self) -> Option<&'a Arc<dyn PermissionStore>> {
-        let Call { crawler, method, source, .. } = &*self.call;
-        let asks = matches!(*method, Method::GET | Method::HEAD) && self.scan != Scan::Off;
-        crawler.settings.permissions.as_ref().filter(|_| asks && *source != FieldSource::Unknown)
-    }
-
-    /// The client takes no codings off by itself. So the end of a body that is framed is that of the document, also where no length says so.
-    pub fn codings_kept_below(&mut self, version: Version, headers: &HeaderMap) {
-        if let Ok(head) = &mut self.head {
-            // RFC 9112 §6.3: without either, the closed connection is the end, and a broken one looks the same.
-            head.has_sure_end |=
-                version >= Version::HTTP_2 || headers.contains_key(header::TRANSFER_ENCODING);
-        }
-    }
-
-    /// Whether nothing is awaited when all of the body is here: nothing is kept for later fetches, and the head is not scanned lazily.
-    pub fn is_immediate(&self) -> bool {
-        self.scan != Scan::Lazy && self.store().is_none()
-    }
-
-    /// The fetch info of a response with this body. It must be all of it, or what a missing part forbids would count as permitted.
-    pub fn fetch_info(self, body: &[u8]) -> FetchInfo {
-        let head = match self.head {
-            Err(reason) => Head::not_scanned(reason),
-            Ok(mut reader) => {
-                reader.feed(body);
-                reader.take(None, 0);
-                reader.finish()
-            }
-        };
-        FetchInfo::new(self.call, self.fields, HeadOutcome::Known(head))
-    }
-
-    /// The answer that the caller gets: its head is read, and a [`FetchInfo`] put into its extensions.
-    ///
-    /// Its URL is that of the history's last hop; without one nothing is kept for later fetches.
-    // Not `async`: a future that takes things by value has room for them twice.
-    pub fn finish<B>(
-        mut self,
-        mut response: Response<ResponseBody<B>>,
-    ) -> impl Future<Output = Response<ResponseBody<B>>> + use<'r, 'a, B>
-    where
-        B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin,
-    {
-        let status = response.status();
-        let head = std::mem::replace(&mut self.head, Err(HeadEnd::NotScanned));
-        async move {
-            let body = response.body_mut();
-            let mut outcome = match head {
-                Err(reason) => HeadOutcome::Known(Head::not_scanned(reason)),
-                Ok(reader) if self.scan == Scan::Lazy => HeadOutcome::Later(body.scan_lazily(reader)),
-                Ok(reader) => HeadOutcome::Known(body.read_head(reader).await),
-            };
-            body.take_what_is_here().await;
-            if self.store().is_some() {
-                let head = if let HeadOutcome::Known(head) = &outcome { head.clone() } else { not_scanned() };
-                // In a box: few crawlers have a store, and all would carry the room for it through every call.
-                let known = Box::pin(self.persist(status, response.headers(), head)).await;
-                if let (HeadOutcome::Known(_), Some(known)) = (&outcome, known) {
-                    outcome = HeadOutcome::Stored(Box::new(known));
-                }
-            }
-            let info = FetchInfo::new(self.call, self.fields, outcome);
-            response.extensions_mut().insert(info);
-            response
-        }
-    }
-
-    /// Keeps what the response says for later fetches, under the URL that the last hop asked for.
-    async fn persist(&self, status: StatusCode, headers: &HeaderMap, head: Head) -> Option<PermissionRecord> {
-        let (store, hop) = (self.store()?, self.call.history.last()?);
-        let robots = with_robots(Preferences::new(&self.call.crawler.settings.read), hop);
-        let received = match self.call.source {
-            FieldSource::Kept(time) => time,
-            FieldSource::Wire | FieldSource::Unknown => self.fields.received,
-        };
-        let fields = lines(headers);
-        let asked = self.request.map(lines).unwrap_or_default();
-        let info = Fetched::new(status.as_u16(), &fields, head, received.to_system_time())
-            .with_request(&asked)
-            .with_preferences(&robots);
-        persist(store, hop.url(), &info, status).await
     }
 }
 

@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use abide_gate::{Denied, Failure};
-use abide_http::{failure_of, is_of_the_caller};
+use abide_http::{Refused, failure_of, is_of_the_caller};
 use http::Uri;
 use thiserror::Error;
 
@@ -41,6 +41,12 @@ pub enum ServiceError {
     /// The service below failed.
     #[error("the inner service failed")]
     Inner(#[source] BoxError),
+}
+
+impl From<Refused> for ServiceError {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused.denied)
+    }
 }
 
 impl ServiceError {

@@ -1,6 +1,6 @@
 //! One request, one hop: checked, rate-limited, sent, read.
 //!
-//! `abide_http::Call` decides, and this drives it. Redirects are not followed here: a layer above does that, and each hop passes here again.
+//! The steps of `abide_http` decide, and this drives them. Redirects are not followed here: a layer above does that, and each hop passes here again.
 
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -9,8 +9,11 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use abide_gate::{DeniedKind, Gate, lacks_timers};
-use abide_http::{Call, CallSpan, Crawler, FetchInfo, ResponseBody, ResponseHead, Step, admit, log_failed};
+use abide_gate::Gate;
+use abide_http::{
+    Answered, CallSpan, Check, Crawler, FetchInfo, Options, RedirectPolicy, Refused, ResponseBody,
+    ResponseHead, SendRequest, Sent,
+};
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, Request, Response, header};
 use http_body::Body;
@@ -89,9 +92,10 @@ where
             let url = url_of(&mut request)?;
             let span = CallSpan::begin(request.method(), &url);
             // A 3xx is the caller's: a redirect layer above follows it, through this layer again.
-            let mut call = Call::one_hop(&crawler, request.extensions(), request.method(), &url, None);
-            let sent = async { send(&mut call, request, service).await.map_err(|error| ended(&call, error)) };
-            let response = span.instrument(sent).await?;
+            let options = request.extensions().get::<Options>().cloned().unwrap_or_default();
+            let options = options.with_redirects(RedirectPolicy::never());
+            let check = crawler.call(options, request.method(), &url, None);
+            let response = span.instrument(send(check, request, service)).await?;
             if let Some(info) = FetchInfo::of(response.extensions()) {
                 span.answered(info.hops().len(), response.status(), info.waited());
             }
@@ -102,7 +106,7 @@ where
 
 /// The one hop of a call, and its repetitions.
 async fn send<S, B, R>(
-    call: &mut Call<'_>,
+    mut check: Check<'_>,
     mut request: Request<B>,
     mut service: S,
 ) -> Result<Response<AbideBody<R>>, ServiceError>
@@ -111,93 +115,97 @@ where
     B: Body + Default,
     R: Body<Data = Bytes, Error: Into<BoxError>>,
 {
-    if lacks_timers() {
-        // Pages are read with a timer, and tokio panics where there is none.
-        return Err(call.denied(DeniedKind::NoTimers).into());
-    }
     let conditions = conditions(request.headers());
-    let response = loop {
-        call.sign(request.headers_mut())?;
-        while call.step() != Step::Send {
-            admitted(call, &mut service).await?;
-            let mut is_late = false;
-            let reserved = poll_fn(|context| {
-                let polled = service.poll_ready(context);
-                is_late |= polled.is_pending();
-                polled
-            });
-            reserved.await.map_err(|error| ServiceError::Inner(error.into()))?;
-            // The rules may have changed while the service below had no room, so the call checks again.
-            if is_late {
-                call.was_late();
-            }
-        }
+    loop {
+        let ready = admitted(check, request.headers_mut(), &mut service).await?;
         let (mut parts, body) = request.into_parts();
         // It may be sent once more: it has no body, and something may be asked for.
-        let copy = (call.may_repeat() && body.is_end_stream()).then(|| parts.clone());
-        call.add_signature(&mut parts.headers)?;
-        let sending = service.call(Request::from_parts(parts, body));
-        call.sending();
-        let answered = match sending.await {
-            Ok(response) => {
-                let answered = call.answered(ResponseHead {
-                    status: response.status(),
-                    headers: response.headers(),
-                    remote_addr: remote_addr(response.extensions()),
-                    url: redirected(response.extensions()).as_ref(),
-                    is_repeatable: copy.is_some(),
-                });
-                answered.map(|()| response).map_err(ServiceError::Refused)
+        let copy = (ready.may_repeat() && body.is_end_stream()).then(|| parts.clone());
+        let sent = ready.send(&mut parts.headers)?;
+        let response = service.call(Request::from_parts(parts, body)).await;
+        let response = match response.map_err(Into::<BoxError>::into) {
+            Ok(response) => response,
+            Err(error) => return Err(failed(sent, error).await),
+        };
+        let url = redirected(response.extensions());
+        let answered = sent.answered(ResponseHead {
+            status: response.status(),
+            headers: response.headers(),
+            remote_addr: remote_addr(response.extensions()),
+            url: url.as_ref(),
+            is_repeatable: copy.is_some(),
+        });
+        let done = match (answered.await, copy) {
+            (Ok(Answered::Follow(follow)), Some(mut copy)) => {
+                check = follow.follow(response, &mut copy.headers);
+                request = Request::from_parts(copy, B::default());
+                continue;
             }
-            Err(error) => {
-                let error = error.into();
-                Err(call.failed(failure(&*error)).map_or(ServiceError::Inner(error), ServiceError::Refused))
+            (Ok(Answered::Follow(follow)), None) => follow.stop(),
+            (Ok(Answered::Done(done)), _) => done,
+            (Err(refused), _) => {
+                // Before its permit ends.
+                drop(response);
+                return Err(refused.into());
             }
         };
-        // Before the response is refused or handed on: a backoff must be stored by then.
-        call.saved().await;
-        let response = answered?;
-        match copy {
-            Some(mut copy) if call.step() == Step::Follow => {
-                call.keep_rules(response.status(), response.headers()).await;
-                // Its permit ends with it.
-                drop(response);
-                call.follow(&mut copy.headers);
-                request = Request::from_parts(copy, B::default());
-            }
-            _ => break response,
+        return Ok(done.finish(&conditions, response.map(Box::pin), None).await);
+    }
+}
+
+/// Checked, and with a permit, and the service below is ready.
+async fn admitted<'a, S, B>(
+    mut check: Check<'a>,
+    headers: &mut HeaderMap,
+    service: &mut S,
+) -> Result<SendRequest<'a>, ServiceError>
+where
+    S: Service<Request<B>, Error: Into<BoxError>> + Clone,
+{
+    loop {
+        let ready = permitted(check, headers, service).await?;
+        let mut is_late = false;
+        let reserved = poll_fn(|context| {
+            let polled = service.poll_ready(context);
+            is_late |= polled.is_pending();
+            polled
+        });
+        reserved.await.map_err(|error| ServiceError::Inner(error.into()))?;
+        if !is_late {
+            return Ok(ready);
         }
-    };
-    let (version, permit) = (response.version(), call.take_permit());
-    let response = response.map(|body| ResponseBody::new(Box::pin(body), version, permit));
-    let reading = call.reading(Some(&conditions), response.status(), response.headers());
-    Ok(reading.finish(response).await)
+        // The rules may have changed while the service below had no room.
+        match ready.was_late() {
+            Ok(ready) => return Ok(ready),
+            Err(again) => check = again,
+        }
+    }
 }
 
 /// Checked, and with a permit.
 ///
 /// That the service is ready can be a reservation, such as one of a limited number of requests. A request that waits for its permit gives it back, by
 /// dropping the clone that has it: it must not keep it from requests to other hosts, nor from its own robots.txt, which would be a deadlock.
-async fn admitted<S: Clone>(call: &mut Call<'_>, service: &mut S) -> Result<(), abide_gate::Denied> {
-    let mut handoff = pin!(admit(call));
-    match poll_fn(|context| Poll::Ready(handoff.as_mut().poll(context))).await {
+async fn permitted<'a, S: Clone>(
+    check: Check<'a>,
+    headers: &mut HeaderMap,
+    service: &mut S,
+) -> Result<SendRequest<'a>, Refused> {
+    let mut admitting = pin!(check.admit(headers));
+    match poll_fn(|context| Poll::Ready(admitting.as_mut().poll(context))).await {
         Poll::Ready(admitted) => admitted,
         Poll::Pending => {
             *service = service.clone();
-            handoff.await
+            admitting.await
         }
     }
 }
 
-/// A call without a response is reported.
-fn ended(call: &Call<'_>, error: ServiceError) -> ServiceError {
-    match error {
-        ServiceError::Refused(denied) => call.refused(denied).into(),
-        ServiceError::Inner(error) => {
-            log_failed(call.history().hops().len(), call.url(), &*error);
-            ServiceError::Inner(error)
-        }
-        error => error,
+/// A request without a response is reported.
+async fn failed(sent: Sent<'_>, error: BoxError) -> ServiceError {
+    match sent.failed(failure(&*error), &*error).await {
+        Ok(_) => ServiceError::Inner(error),
+        Err(refused) => refused.into(),
     }
 }
 

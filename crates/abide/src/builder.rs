@@ -17,7 +17,9 @@ use url::Url;
 use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
 use abide_gate::{Clock, Event, GateBuilder};
-use abide_http::{BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolicy, RedirectPolicy, Scan};
+use abide_http::{
+    AnswerChallenge, BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolicy, RedirectPolicy, Scan,
+};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
@@ -232,6 +234,11 @@ impl Builder {
         self.shared(|crawler| crawler.license_tokens(find))
     }
 
+    /// Adds a hook that answers what servers ask for, as [`payment`](Self::payment) and [`license_tokens`](Self::license_tokens) do.
+    pub fn answer_challenges(self, hook: Arc<dyn AnswerChallenge>) -> Self {
+        self.shared(|crawler| crawler.answer_challenges(hook))
+    }
+
     /// Adds an observer of everything: robots.txt, permits, decisions and refusals. Requests wait while it runs, so it should return soon. No
     /// lock is held meanwhile, and its panics are caught.
     pub fn observer(self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
@@ -284,7 +291,7 @@ impl Builder {
         Ok(abide.wrap(inner))
     }
 
-    /// Builds the crawler and its inner client, for chains of your own: [`Abide::wrap`], or [`Abide::gate`], a cache and [`Abide::pacing`].
+    /// Builds the crawler and its inner client, for chains of your own: [`Abide::wrap`], or [`Abide::middleware`] below others.
     ///
     /// abide cannot read the settings of reqwest's builder, so it replaces some:
     ///
@@ -409,8 +416,6 @@ impl Builder {
             counts_sends,
             http11,
             has_cookies: self.has_cookies,
-            pacing_halves: Arc::default(),
-            gate_halves: Arc::default(),
         };
         Ok(Abide { core: Arc::new(core) })
     }

@@ -19,7 +19,7 @@ use abide_http::Crawler;
 
 use crate::builder::Builder;
 use crate::http11::Http11;
-use crate::middleware::{AbideMiddleware, Part};
+use crate::middleware::{self, AbideMiddleware};
 use crate::resolver::GuardedResolver;
 
 /// One crawler: its name, its robots.txt cache, its rate limits. Cheap to clone; clones share everything.
@@ -61,10 +61,6 @@ pub(crate) struct Core {
     pub(crate) has_cookies: Arc<AtomicBool>,
     /// For clients of the crawler's owner.
     pub(crate) resolver: Arc<GuardedResolver>,
-    /// Cloned by each middleware that is the half of pacing, so that it is known whether there is one.
-    pub(crate) pacing_halves: Arc<()>,
-    /// The same for the other half.
-    pub(crate) gate_halves: Arc<()>,
 }
 
 impl Abide {
@@ -81,7 +77,7 @@ impl Abide {
     /// An unsupported URL, a refused address, a robots.txt request that was deferred, or a [purpose](Builder::purpose) that the site disallows.
     /// *Disallowed* and *unreachable* are verdicts.
     pub async fn check(&self, url: &Url) -> Result<Verdict, Denied> {
-        let verdict = self.gate_handle().check(url, &mut self.gate_handle().max_wait()).await?;
+        let verdict = self.gate().check(url, &mut self.gate().max_wait()).await?;
         match self.core.crawler.purpose_refusal(&verdict, url).filter(|_| verdict.is_allowed()) {
             Some(denied) => Err(denied),
             None => Ok(verdict),
@@ -90,7 +86,7 @@ impl Abide {
 
     /// Checks whether `url` may be fetched, without I/O. `None` if robots.txt is not in memory.
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
-        self.gate_handle().check_cached(url)
+        self.gate().check_cached(url)
     }
 
     /// The rules of an origin, for many checks at nanoseconds each. May fetch robots.txt.
@@ -98,17 +94,17 @@ impl Abide {
     /// # Errors
     /// As [`check`](Self::check).
     pub async fn rules(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
-        self.gate_handle().answer(origin).await
+        self.gate().answer(origin).await
     }
 
     /// Fetches the robots.txt files of these origins, unless they are in memory, as many at a time as the policy allows.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
-        self.gate_handle().prefetch(origins).await;
+        self.gate().prefetch(origins).await;
     }
 
     /// Marks the origin's robots.txt as stale, so that it is fetched before its next use. The last good copy is kept.
     pub async fn invalidate(&self, origin: &Origin) {
-        self.gate_handle().invalidate(origin).await;
+        self.gate().invalidate(origin).await;
     }
 
     /// Checks robots.txt and waits for a permit, for a client of your own.
@@ -118,7 +114,7 @@ impl Abide {
     /// # Errors
     /// A refusal of any kind.
     pub async fn acquire(&self, url: &Url) -> Result<Permit, Denied> {
-        Ok(self.gate_handle().admit(url, self.gate_handle().max_wait()).await?.1)
+        Ok(self.gate().admit(url, self.gate().max_wait()).await?.1)
     }
 
     /// When the next request to the host of `url` could be sent, for schedulers. Neither waits nor reserves.
@@ -126,11 +122,11 @@ impl Abide {
     /// # Errors
     /// An unsupported URL.
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
-        self.gate_handle().next_slot(url)
+        self.gate().next_slot(url)
     }
 
     /// The gate: policies, reports per host, manual backoffs.
-    pub fn gate_handle(&self) -> &Gate {
+    pub fn gate(&self) -> &Gate {
         self.core.crawler.gate()
     }
 
@@ -168,24 +164,33 @@ impl Abide {
         Arc::clone(&self.core.resolver)
     }
 
-    /// [`gate`](Self::gate) and [`pacing`](Self::pacing) in one, as [`wrap`](Self::wrap) uses it.
+    /// The middleware that [`wrap`](Self::wrap) uses, for a chain of your own: the last one before the client. Retries and HTTP caches stand
+    /// outside of it.
     pub fn middleware(&self) -> impl Middleware + Clone + use<> {
-        self.part(Part::Whole)
+        AbideMiddleware { abide: self.clone() }
     }
 
-    /// The outer half: robots.txt, redirect hops, permissions. Put an HTTP cache below it, and [`pacing`](Self::pacing) below the cache, so
-    /// that cache hits do not wait. Without the pacing half, requests end with [`DeniedKind::NoPacing`](crate::DeniedKind::NoPacing).
-    pub fn gate(&self) -> impl Middleware + Clone + use<> {
-        self.part(Part::Gate { _counted: Arc::clone(&self.core.gate_halves) })
-    }
-
-    /// The inner half: acquires permits, and reports responses to them.
-    pub fn pacing(&self) -> impl Middleware + Clone + use<> {
-        self.part(Part::Pacing { _counted: Arc::clone(&self.core.pacing_halves) })
-    }
-
-    fn part(&self, part: Part) -> AbideMiddleware {
-        AbideMiddleware { abide: self.clone(), part }
+    /// Reads the header fields and the head of a response that did not come through abide, or lost on its way what abide attached to it: from
+    /// a cache, an archive, a test. The body stays whole.
+    ///
+    /// Afterwards [`ResponseExt::permissions`](crate::ResponseExt::permissions) says what the site permits, if whatever kept the response kept
+    /// its header lines. No request is sent: robots.txt's part of the preferences is known while it is in memory. A body in a content coding is
+    /// not read, and its permissions are unknown.
+    ///
+    /// ```
+    /// use abide::{Abide, ResponseExt};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let stored = http::Response::builder().header("content-type", "text/html").header("content-length", 38);
+    /// let stored = stored.body("<meta name=robots content=noindex><p>x")?;
+    /// let abide = Abide::builder("ExampleBot").build()?;
+    /// let page = abide.read(stored.into()).await;
+    /// assert!(page.permissions().rules().noindex());
+    /// assert_eq!(page.text().await?.len(), 38);
+    /// # Ok(()) }
+    /// ```
+    pub async fn read(&self, response: reqwest::Response) -> reqwest::Response {
+        middleware::read(&self.core.crawler, response).await
     }
 }
 

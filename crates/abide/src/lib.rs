@@ -77,16 +77,14 @@
 //!
 //! # With other middlewares
 //!
-//! Outermost first: retry, [`Abide::gate`], HTTP cache, [`Abide::pacing`]. Without a cache, [`Abide::middleware`] replaces the two halves. The
-//! example `retry_cache` has the code.
+//! Outermost first: retry, HTTP cache, [`Abide::middleware`], the client. abide is the last middleware. The example `retry_cache` has the code.
 //!
 //! | order | effect |
 //! | --- | --- |
 //! | a retry that repeats 429 and 503 | the host is backed off, so the caller gets [`DeniedKind::Deferred`] instead of the response: do not retry these |
-//! | a retry below the pacing half | refused with [`DeniedKind::SentAgain`]; only detected with the inner client of [`Builder::build_with`], and not for attempts that time out |
-//! | the gate without the pacing half below it | refused with [`DeniedKind::NoPacing`] |
-//! | an HTTP cache below [`Abide::middleware`] | hits wait needlessly, permissions are unknown unless a restriction is found, and network errors become text: use the halves |
-//! | an HTTP cache above abide | hits bypass abide; their permissions are unknown. abide cannot detect this |
+//! | a retry below abide | refused with [`DeniedKind::SentAgain`]; only detected with the inner client of [`Builder::build_with`], and not for attempts that time out |
+//! | an HTTP cache above abide | hits send nothing; what misses or is revalidated is checked and paced. Errors become text, and the fetch info is lost: [`Abide::read`] reads permissions anew |
+//! | an HTTP cache below abide | hits wait needlessly, permissions are unknown unless a restriction is found, and network errors become text |
 //!
 //! # Out of scope
 //! reqwest's blocking client has no middleware: use `abide-gate` with a `Fetch` of your own. The decisions of a call are in `abide-http`, rules and
@@ -126,8 +124,9 @@ pub use abide_gate::{
 #[cfg(feature = "metrics")]
 pub use abide_gate::{record_metrics, sample_metrics};
 pub use abide_http::{
-    BuildError, FetchInfo, Hop, InvalidValue, LicenseToken, Options, PaymentPolicy, PaymentTerms, Price,
-    RedirectHistory, RedirectPolicy, Scan, Stopped,
+    AnswerChallenge, BuildError, Challenge, ChallengeAnswer, FetchInfo, Hop, InvalidValue, LicenseToken,
+    Options, PaymentPolicy, PaymentTerms, Price, RedirectHistory, RedirectPolicy, RequestEnd, ResponseHead,
+    Scan, Settle, Stopped,
 };
 #[cfg(feature = "identity")]
 pub use abide_identity as identity;

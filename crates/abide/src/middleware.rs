@@ -1,57 +1,36 @@
-//! The middlewares: one for both halves, or one for each, with a cache between them; the loop that follows the redirects of a call; and one
-//! request on the wire, with its response in reqwest's types.
+//! The middleware: the loop that follows the redirects of a call, and one request on the wire, with its response in reqwest's types.
 //!
-//! `abide_http::Call` decides, and this drives it with reqwest. It stands between the middlewares of a stack, so it says which of them
+//! The steps of `abide_http` decide, and this drives them with reqwest. It stands between the middlewares of a stack, so it says which of them
 //! a hop passes: all that are below it. Here is all that reqwest has a say in: how often it sends, when a request failed and why, content
 //! codings, and how a response is taken apart and put together again, for reqwest has no way to change the body of one.
 
-#![allow(clippy::expect_used, reason = "each `expect` says why it holds")]
-
-use std::future::{poll_fn, ready};
-use std::io;
-use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderName, HeaderValue, RANGE, SET_COOKIE,
+    TRANSFER_ENCODING,
 };
 use http::{Extensions, HeaderMap, Method, Version};
 use reqwest::{Request, Response, ResponseBuilderExt};
 use reqwest_middleware::{Error, Middleware, Next, Result};
 use url::Url;
 
-use abide_gate::pacing::Permit;
-use abide_gate::{BoxFuture, Denied, DeniedKind, Failure, decoder, without_userinfo};
+use abide_gate::{Denied, DeniedKind, Failure, decoder, without_userinfo};
 use abide_http::{
-    Call, CallSpan, Options, RedirectHistory, ResponseBody, ResponseHead, Step, admit, body_failure_of,
-    failure_of, is_of_the_caller, log_failed, preserve_fields, with_read_timeout,
+    Answered, CallSpan, Check, Crawler, Done, Options, RedirectHistory, Refused, ResponseHead, SendRequest,
+    Sent, body_failure_of, failure_of, is_of_the_caller, with_read_timeout,
 };
 
 use crate::client::{Abide, Core};
 use crate::wire::{Wire, count};
 
-/// Both halves in one, which is the default, or one of them.
 #[derive(Debug, Clone)]
 pub(crate) struct AbideMiddleware {
     pub(crate) abide: Abide,
-    pub(crate) part: Part,
 }
 
-/// `Gate` is the outer half: robots.txt, redirect hops, permissions. `Pacing` is the inner one, below an HTTP cache: permits and feedback. Halves are
-/// counted: see [`Core::pacing_halves`].
-#[derive(Debug, Clone)]
-pub(crate) enum Part {
-    Whole,
-    Gate { _counted: Arc<()> },
-    Pacing { _counted: Arc<()> },
-}
-
-/// As `async_trait` would write it, but the call is made before the future: with the macro a future has room for the request twice, and it is
-/// allocated and moved for each call.
+/// As `async_trait` would write it.
 impl Middleware for AbideMiddleware {
     fn handle<'m, 'e, 'n, 'f>(
         &'m self,
@@ -64,223 +43,227 @@ impl Middleware for AbideMiddleware {
         'e: 'f,
         'n: 'f,
     {
-        let core = &*self.abide.core;
-        match &self.part {
-            Part::Pacing { .. } => Box::pin(send_paced(core, request, extensions, next)),
-            Part::Gate { .. } if Arc::strong_count(&core.pacing_halves) == 1 => {
-                let denied = Denied::new(DeniedKind::NoPacing, request.url(), core.crawler.gate().wall());
-                core.crawler.gate().report_refused(&denied);
-                Box::pin(ready(Err(refuse(denied))))
+        Box::pin(call(&self.abide.core, request, extensions, next))
+    }
+}
+
+/// The whole call, in its span.
+async fn call(
+    core: &Core,
+    request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<Response> {
+    let options = extensions.get::<Options>().cloned().unwrap_or_default();
+    // Of an attempt before this one, if something above sends again.
+    extensions.remove::<RedirectHistory>();
+    let timeout = request.timeout().copied().or(core.timeout);
+    let check = core.crawler.call(options, request.method(), request.url(), timeout);
+    let span = CallSpan::begin(check.method(), check.url());
+    span.instrument(follow(core, check, request, extensions, next, &span)).await
+}
+
+/// Hop by hop to the last response, with its fetch info.
+async fn follow(
+    core: &Core,
+    mut check: Check<'_>,
+    mut request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+    span: &CallSpan,
+) -> Result<Response> {
+    loop {
+        let mut copy = RequestCopy::of(&request);
+        let ready = check.admit(request.headers_mut()).await;
+        let ready = ready.map_err(|refused| ended(refused, extensions))?;
+        let (mut sent, response, wire) =
+            exchange(core, ready, request, &mut copy, extensions, next.clone()).await?;
+        response.headers().keys().for_each(|name| observe_cookie(&core.has_cookies, name));
+        // A cache below rebuilds its responses, also those that have just come from the wire.
+        if response.remote_addr().is_none() {
+            sent.lost_fields();
+        }
+        let head = ResponseHead {
+            status: response.status(),
+            headers: response.headers(),
+            remote_addr: response.remote_addr(),
+            url: Some(response.url()),
+            is_repeatable: copy.is_repeatable(),
+        };
+        let answered = match wire.sends {
+            0 | 1 => sent.answered(head).await,
+            // An error, not only a warning: requests without a permit cannot be undone.
+            times => Err(sent.refused(Some(head), DeniedKind::SentAgain { times }).await),
+        };
+        match answered {
+            Ok(Answered::Follow(follow)) => {
+                let keeps_body = follow.keeps_body();
+                // The response is dropped unread, which ends it.
+                check = follow.follow(response, &mut copy.headers);
+                request = copy.into_request(check.method().clone(), check.url().clone(), keeps_body);
             }
-            part => {
-                let is_split = matches!(part, Part::Gate { .. });
-                // Allocated first, so that the future is built there and not copied.
-                let place = Box::new_uninit();
-                let call = Box::write(place, RedirectLoop::run(core, is_split, request, extensions, next));
-                Box::into_pin(call)
+            Ok(Answered::Done(done)) => {
+                let history = done.history();
+                span.answered(history.hops().len(), response.status(), history.waited());
+                let is_ours = wire.sends > 0 || !core.counts_sends;
+                return Ok(finish(core, done, &copy.headers, response, is_ours).await);
+            }
+            Err(refused) => {
+                // Before its permit ends.
+                drop(response);
+                return Err(ended(refused, extensions));
             }
         }
     }
 }
 
-struct RedirectLoop<'a> {
-    core: &'a Core,
-    /// Whether a half below acquires the permits, and sends.
-    is_split: bool,
-    /// Boxed apart from the future, which has the rest: each is below the 1,032 bytes up to which glibc's allocator has a cache for each
-    /// thread, both together are not, and a larger block costs more than two small ones.
-    call: Box<Call<'a>>,
-    /// The next request, until it is sent.
-    request: Option<Request>,
-    copy: Option<Box<RequestCopy>>,
-    /// Whether the client that sends takes no codings off, as one of the user's may.
-    keeps_codings: bool,
+/// The response that the caller gets. `is_ours`: of the client that abide has built, which takes no codings off by itself.
+async fn finish(
+    core: &Core,
+    done: Done<'_>,
+    request: &HeaderMap,
+    response: Response,
+    is_ours: bool,
+) -> Response {
+    let is_coded = response.headers().contains_key(CONTENT_ENCODING);
+    let response = if is_coded && core.decodes { decoded(response) } else { response };
+    let headers = response.headers();
+    // RFC 9112 §6.3: without any of them, the closed connection is the end, and a broken one looks the same.
+    let is_framed = response.version() >= Version::HTTP_2 || headers.contains_key(TRANSFER_ENCODING);
+    let is_sure = headers.contains_key(CONTENT_LENGTH) || core.decodes && is_ours && is_framed;
+    let response = into_http(done.url().clone(), response);
+    let read = done.with_sure_end(is_sure).finish(request, response, core.read_timeout).await;
+    Response::from(read.map(reqwest::Body::wrap))
 }
 
-impl<'a> RedirectLoop<'a> {
-    /// The whole call, in its span. Not `async`, for then the future would have room twice for what it is given.
-    fn run(
-        core: &'a Core,
-        is_split: bool,
-        request: Request,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> impl Future<Output = Result<Response>> {
-        let options = extensions.get::<Options>().cloned().unwrap_or_default();
-        // Of an attempt before this one, if something above sends again.
-        extensions.remove::<RedirectHistory>();
-        let timeout = request.timeout().copied().or(core.timeout);
-        // Allocated first, like the future.
-        let call = Box::new_uninit();
-        let mut call =
-            Box::write(call, Call::new(&core.crawler, options, request.method(), request.url(), timeout));
-        if is_split {
-            call.paced_below();
-        }
-        let (copy, request) = (RequestCopy::of(&request), Some(request));
-        let mut new = Self { core, is_split, call, copy, request, keeps_codings: false };
-        async move {
-            // Within the future: what is above may enter its own span only when it is polled.
-            let span = CallSpan::begin(new.call.method(), new.call.url());
-            span.cover(pin!(new.hops(&span, extensions, &next))).await
-        }
-    }
+/// See [`Abide::read`].
+pub(crate) async fn read(crawler: &Crawler, response: Response) -> Response {
+    let url = response.url().clone();
+    let read = crawler.read(&url, into_http(url.clone(), response)).await;
+    Response::from(read.map(reqwest::Body::wrap))
+}
 
-    /// Hop by hop to the last response, with its fetch info.
-    async fn hops(
-        &mut self,
-        span: &CallSpan,
-        extensions: &mut Extensions,
-        next: &Next<'_>,
-    ) -> Result<Response> {
-        loop {
-            let request = self.request.as_mut().expect(ONE_REQUEST);
-            self.call.sign(request.headers_mut()).map_err(|denied| self.refused(denied, extensions))?;
-            admit(&mut self.call).await.map_err(|denied| self.refused(denied, extensions))?;
-            let is_repeatable = self.copy.as_ref().is_none_or(|copy| !copy.has_body || copy.body.is_some());
-            let (mut place, next) = (None, next.clone());
-            let answered = if self.is_split {
-                let through = self.send_through_chain(is_repeatable, extensions, next);
-                Box::pin(through).await.map(|response| place = Some(response))
-            } else {
-                let (call, request, copy) = (&mut self.call, &mut self.request, &mut self.copy);
-                let sent = send_and_report(
-                    self.core,
-                    call,
-                    request,
-                    copy,
-                    is_repeatable,
-                    extensions,
-                    next,
-                    &mut place,
-                );
-                let answered = sent.await;
-                self.call.saved().await;
-                let is_counted = |sends| sends > 0 || !self.core.counts_sends;
-                answered.map(|sends| self.keeps_codings = self.core.decodes && is_counted(sends))
-            };
-            answered.map_err(|error| self.failed(error, extensions))?;
-            if self.call.step() == Step::Follow {
-                Box::pin(self.follow(place.expect(ANSWERED))).await;
-                continue;
-            }
-            let history = self.call.history();
-            span.answered(history.hops().len(), place.as_ref().expect(ANSWERED).status(), history.waited());
-            // Apart from the wait: what is matched on would be kept through it.
-            let reading = match self.finish(&mut place) {
-                Ok(response) => return Ok(response),
-                Err(reading) => reading,
-            };
-            return Ok(Response::from(reading.await.map(reqwest::Body::wrap)));
-        }
+/// Sends a request that has its permit; once more under that, if its server has closed the connection or not taken it.
+async fn exchange<'a>(
+    core: &Core,
+    ready: SendRequest<'a>,
+    mut request: Request,
+    copy: &mut RequestCopy,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> Result<(Sent<'a>, Response, Wire)> {
+    prepare(core, &mut request);
+    *request.timeout_mut() = ready.timeout();
+    let sent = ready.send(request.headers_mut());
+    let mut sent = sent.map_err(|refused| ended(refused, extensions))?;
+    let (mut answer, mut wire) = send(core, &sent, request, extensions, next.clone()).await;
+    let again = answer.as_ref().err().and_then(|failed| request_again(core, &sent, copy, wire, failed));
+    if let Some(mut request) = again {
+        prepare(core, &mut request);
+        *request.timeout_mut() = sent.timeout();
+        let again = sent.send_again(request.headers_mut());
+        sent = again.map_err(|refused| ended(refused, extensions))?;
+        (answer, wire) = send(core, &sent, request, extensions, next).await;
     }
+    match answer {
+        Ok(response) => Ok((sent, response, wire)),
+        Err(_) if wire.sends > 1 => {
+            let kind = DeniedKind::SentAgain { times: wire.sends };
+            Err(ended(sent.refused(None, kind).await, extensions))
+        }
+        Err(unanswered) => Err(failed(sent, unanswered, extensions).await),
+    }
+}
 
-    /// The outer half: hands a hop to the inner one, and reports its response to the call.
-    async fn send_through_chain(
-        &mut self,
-        is_repeatable: bool,
-        extensions: &mut Extensions,
-        next: Next<'_>,
-    ) -> Result<Response> {
-        let (call, mut request) = (&mut self.call, self.request.take().expect(ONE_REQUEST));
-        *request.timeout_mut() = call.timeout();
-        call.hand_down(request.headers_mut(), extensions);
-        let mut unpaced = Wire::default();
-        // The inner half counts for itself, so what is counted here went past it.
-        let sending = call.span().cover(next.run(request, extensions));
-        let response = count(&mut unpaced, sending).await;
-        let (is_paced, denied) = call.take_back();
-        // With a client that counts nothing, an address says the same, if nothing on the way has rebuilt the response.
-        let has_address = response.as_ref().is_ok_and(|response| response.remote_addr().is_some());
-        if unpaced.sends > 0 || !is_paced && has_address {
-            return Err(refuse(call.denied(DeniedKind::NoPacing)));
-        }
-        let mut response = response.map_err(|error| denied.map_or(error, refuse))?;
-        call.restore_fields(response.status(), response.headers_mut());
-        call.answered(head_of(&response, is_repeatable)).map_err(refuse)?;
-        Ok(response)
+fn prepare(core: &Core, request: &mut Request) {
+    if core.decodes && request.headers().contains_key(RANGE) {
+        // RFC 9110 §14.2: a range is of the coded page, and a part of that cannot be decoded.
+        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
     }
+}
 
-    /// A redirect: the response is dropped unread, which ends it, and then its permit.
-    async fn follow(&mut self, response: Response) {
-        self.call.keep_rules(response.status(), response.headers()).await;
-        drop(response);
-        let mut copy = *self.copy.take().unwrap_or_default();
-        let keeps_body = self.call.follow(&mut copy.headers);
-        let mut request = Request::new(self.call.method().clone(), self.call.url().clone());
-        *request.headers_mut() = copy.headers;
-        *request.version_mut() = copy.version;
-        if keeps_body {
-            *request.body_mut() = copy.body;
-        }
-        self.copy = RequestCopy::of(&request);
-        self.request = Some(request);
-    }
+/// Why there is no response, and what that means for the host.
+struct Unanswered {
+    error: Error,
+    failure: Option<Failure>,
+}
 
-    /// Attaches the fetch info. A short body that is all here ends its permit now.
-    ///
-    /// # Errors
-    /// Otherwise what is to be awaited: more of the body, or the store of permissions.
-    fn finish(
-        &mut self,
-        place: &mut Option<Response>,
-    ) -> std::result::Result<Response, BoxFuture<'_, http::Response<ResponseBody<reqwest::Body>>>> {
-        let response = place.as_mut().expect(ANSWERED);
-        let (url, permit) = (self.call.url().clone(), self.call.take_permit());
-        // The half that paces counts the silence of its server.
-        let limit = self.core.read_timeout.filter(|_| permit.is_some());
-        let request = self.copy.as_ref().map(|copy| &copy.headers);
-        let mut reading = self.call.reading(request, response.status(), response.headers());
-        if self.keeps_codings {
-            reading.codings_kept_below(response.version(), response.headers());
+/// Sends a request once, within the span of the hop and the read timeout. A request that is given up has ended afterwards.
+async fn send(
+    core: &Core,
+    sent: &Sent<'_>,
+    request: Request,
+    extensions: &mut Extensions,
+    next: Next<'_>,
+) -> (std::result::Result<Response, Unanswered>, Wire) {
+    let sending = async {
+        match core.http11.as_ref().and_then(|http11| http11.client_for(request.url())) {
+            Some(client) => Ok(client.execute(request).await?),
+            None => next.run(request, extensions).await,
         }
-        let mut ahead = None;
-        if reading.is_immediate() {
-            match take_short_body(response) {
-                Ok(body) => {
-                    let info = reading.fetch_info(&body);
-                    let mut whole = Response::from(take_head(url, response, body));
-                    whole.extensions_mut().insert(info);
-                    return Ok(whole);
-                }
-                Err(taken) => ahead = taken,
-            }
-        }
-        let response = place.take().expect(ANSWERED);
-        Err(Box::pin(reading.finish(into_http(url, ahead, response, permit, limit))))
-    }
+    };
+    let sending = sent.span().instrument(with_read_timeout(core.read_timeout, sending));
+    let (answer, wire) = count(sending).await;
+    let answer = match answer {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(error)) => Err(Unanswered { failure: failure(&error), error }),
+        // Our own read timeout, and no error of a middleware below, whose meaning for the host is unknown.
+        Err(late) => Err(Unanswered { failure: Some(Failure::Timeout), error: Error::middleware(late) }),
+    };
+    (answer, wire)
+}
 
-    #[cold]
-    fn refused(&mut self, denied: Denied, extensions: &mut Extensions) -> Error {
-        let denied = self.call.refused(denied);
-        extensions.insert(self.call.take_history());
-        refuse(denied)
-    }
+/// The request once more, if it may go out again for what the error says.
+fn request_again(
+    core: &Core,
+    sent: &Sent<'_>,
+    copy: &mut RequestCopy,
+    wire: Wire,
+    unanswered: &Unanswered,
+) -> Option<Request> {
+    let Error::Reqwest(error) = &unanswered.error else { return None };
+    // Asked first, because a host that wants HTTP/1.1 is remembered, whatever becomes of this request.
+    let may_send_again =
+        wire.may_send_again(sent.url(), error, core.http11.as_deref()) && sent.may_send_again();
+    if may_send_again { copy.request(sent.method().clone(), sent.url().clone()) } else { None }
+}
 
-    /// There is no response. A refusal, from below or of this hop, gets the hops before it.
-    #[cold]
-    fn failed(&mut self, error: Error, extensions: &mut Extensions) -> Error {
-        if let Some(denied) = Denied::find(&error) {
-            return self.refused(denied, extensions);
-        }
-        let hops = self.call.history().hops().len();
-        log_failed(hops, self.call.url(), &error);
-        extensions.insert(self.call.take_history());
-        let is_long = error.url().is_some_and(|url| url.as_str().len() > HOP_URL_SHOWN_MAX);
-        // reqwest shows the URL of a request in its error, whole, and a server may redirect to one of 300 KB.
-        if hops > 0 && is_long { error.without_url() } else { error }
+/// Reports a request without a response to the call, and makes the caller's error.
+async fn failed(mut sent: Sent<'_>, unanswered: Unanswered, extensions: &mut Extensions) -> Error {
+    let Unanswered { mut error, failure } = unanswered;
+    // reqwest shows the URL in its errors.
+    if let Some(shown) = error.url_mut() {
+        *shown = without_userinfo(shown);
     }
+    if error.is_builder() {
+        sent.not_sent();
+    }
+    if failure.is_none()
+        && let Some(denied) = Denied::find(&error)
+    {
+        return ended(sent.refused_below(denied.clone()).await, extensions);
+    }
+    let history = match sent.failed(failure, &error).await {
+        Ok(history) => history,
+        Err(refused) => return ended(refused, extensions),
+    };
+    let is_long = error.url().is_some_and(|url| url.as_str().len() > HOP_URL_SHOWN_MAX);
+    // reqwest shows the URL of a request in its error, whole, and a server may redirect to one of 300 KB.
+    let is_hidden = !history.hops().is_empty() && is_long;
+    extensions.insert(history);
+    if is_hidden { error.without_url() } else { error }
 }
 
 /// Honest URLs are shorter. With one that is not, an error of reqwest has no URL.
 const HOP_URL_SHOWN_MAX: usize = 2000;
 
-const ANSWERED: &str = "a hop has its response, unless it ends with an error";
-
-const ONE_REQUEST: &str = "a hop begins with its request, and ends when it has been sent";
+/// A refusal as the caller's error. The hops before it are in the extensions, as those of every call that has no response.
+fn ended(refused: Refused, extensions: &mut Extensions) -> Error {
+    extensions.insert(refused.history);
+    Error::middleware(refused.denied)
+}
 
 /// What the next hop may need of this request: taken before anything is added to it. The body is cloned, if it can be.
-#[derive(Default)]
 struct RequestCopy {
     headers: HeaderMap,
     version: Version,
@@ -289,212 +272,38 @@ struct RequestCopy {
 }
 
 impl RequestCopy {
-    /// `None`: nothing that is worth keeping.
-    fn of(request: &Request) -> Option<Box<Self>> {
-        let is_plain = request.headers().is_empty() && request.body().is_none();
-        if is_plain && request.version() == Version::default() {
-            return None;
-        }
-        Some(Box::new(Self {
+    fn of(request: &Request) -> Self {
+        Self {
             headers: request.headers().clone(),
             version: request.version(),
             has_body: request.body().is_some(),
             body: request.body().and_then(|_| request.try_clone()?.body_mut().take()),
-        }))
+        }
+    }
+
+    fn is_repeatable(&self) -> bool {
+        !self.has_body || self.body.is_some()
     }
 
     /// The request again, unless it has a body that can be sent only once.
-    fn request(copy: &mut Option<Box<Self>>, method: Method, url: Url) -> Option<Request> {
+    fn request(&mut self, method: Method, url: Url) -> Option<Request> {
         let mut request = Request::new(method, url);
-        let Some(copy) = copy else { return Some(request) };
-        request.headers_mut().clone_from(&copy.headers);
-        *request.version_mut() = copy.version;
-        *request.body_mut() = copy.body.take();
+        request.headers_mut().clone_from(&self.headers);
+        *request.version_mut() = self.version;
+        *request.body_mut() = self.body.take();
         let again = request.try_clone();
-        copy.body = request.body_mut().take();
-        again.filter(|again| again.body().is_some() == copy.has_body)
+        self.body = request.body_mut().take();
+        again.filter(|again| again.body().is_some() == self.has_body)
     }
-}
 
-/// The inner half: acquires the permit, and sends. Without an outer half, as when a cache revalidates in the background, it checks robots.txt itself.
-async fn send_paced(
-    core: &Core,
-    mut request: Request,
-    extensions: &mut Extensions,
-    next: Next<'_>,
-) -> Result<Response> {
-    let timeout = request.timeout().copied().or(core.timeout);
-    let mut call = Call::one_hop(&core.crawler, extensions, request.method(), request.url(), timeout);
-    let (mut place, mut copy) = (None, RequestCopy::of(&request));
-    let sent = async {
-        // Also what the outer half has signed: something between the two may have changed it.
-        call.sign(request.headers_mut()).map_err(refuse)?;
-        admit(&mut call).await.map_err(refuse)?;
-        let mut taken = Some(request);
-        // What is sent again, the half above decides.
-        send_and_report(core, &mut call, &mut taken, &mut copy, false, extensions, next, &mut place).await
+    /// The next request of the call.
+    fn into_request(self, method: Method, url: Url, keeps_body: bool) -> Request {
+        let mut request = Request::new(method, url);
+        *request.headers_mut() = self.headers;
+        *request.version_mut() = self.version;
+        *request.body_mut() = self.body.filter(|_| keeps_body);
+        request
     }
-    .await;
-    call.report(sent.as_ref().err().and_then(|error| Denied::find(error)));
-    call.saved().await;
-    sent?;
-    let response = place.expect(ANSWERED);
-    let url = response.url().clone();
-    let mut response = into_http(url, None, response, call.take_permit(), core.read_timeout);
-    if Arc::strong_count(&core.gate_halves) > 1 {
-        preserve_fields(&mut response, core.crawler.gate().wall());
-    }
-    Ok(Response::from(response.map(reqwest::Body::wrap)))
-}
-
-/// Signs and sends a request that has its permit, and reports the result to the call. Returns how often the client counted it.
-///
-/// Takes the request at the last moment, and puts the response into `place`: every function and future on the way would copy their 264 and 136
-/// bytes. Await [`Call::saved`] before the caller of abide has it.
-#[expect(clippy::too_many_arguments, reason = "what is taken apart is not moved")]
-async fn send_and_report(
-    core: &Core,
-    call: &mut Call<'_>,
-    taken: &mut Option<Request>,
-    copy: &mut Option<Box<RequestCopy>>,
-    is_repeatable: bool,
-    extensions: &mut Extensions,
-    next: Next<'_>,
-    place: &mut Option<Response>,
-) -> Result<u32> {
-    let request = taken.as_mut().expect(ONE_REQUEST);
-    // Setting it allocates among the request's extensions.
-    if request.timeout().copied() != call.timeout() {
-        *request.timeout_mut() = call.timeout();
-    }
-    let mut wire = Wire::default();
-    let sent = send(core, call, taken, &mut wire, extensions, next.clone(), place).await;
-    let again = sent.as_ref().err().and_then(|error| request_again(core, call, copy, wire, error));
-    let sent = match again {
-        // One permit, and one request that is responded to: the one before has ended, and its server has closed the connection or not taken it.
-        Some(request) => {
-            (*taken, wire) = (Some(request), Wire::default());
-            Box::pin(send(core, call, taken, &mut wire, extensions, next, place)).await
-        }
-        None => sent,
-    };
-    let sends = wire.sends;
-    match sent {
-        Ok(()) => {}
-        Err(SendError::Refused(denied)) => return Err(refuse(denied)),
-        Err(SendError::Failed(_)) if sends > 1 => return Err(sent_again(call, sends)),
-        Err(SendError::Failed(error)) => return Err(failed(call, error)),
-        Err(SendError::Late(error)) => {
-            let error = timed_out(call, error);
-            return Err(if sends > 1 { sent_again(call, sends) } else { error });
-        }
-    }
-    let response = place.as_ref().expect(ANSWERED);
-    let mut is_coded = false;
-    // A look at the few names of a response is less than two look-ups.
-    for name in response.headers().keys() {
-        observe_cookie(&core.has_cookies, name);
-        is_coded |= *name == CONTENT_ENCODING;
-    }
-    let refused = if sends > 1 {
-        call.observe(response.status(), response.headers());
-        Some(sent_again(call, sends))
-    } else {
-        call.answered(head_of(response, is_repeatable)).err().map(refuse)
-    };
-    if let Some(refused) = refused {
-        *place = None;
-        return Err(refused);
-    }
-    // A cache below rebuilds its responses, also those that have just come from the wire.
-    if call.history().last().is_none_or(|hop| hop.remote_addr().is_none()) {
-        call.lost_fields();
-    }
-    if is_coded && core.decodes {
-        *place = place.take().map(decoded);
-    }
-    Ok(sends)
-}
-
-/// Why there is no response.
-enum SendError {
-    Refused(Denied),
-    Failed(Error),
-    /// By our own read timeout.
-    Late(io::Error),
-}
-
-/// Sends a request once, within the span of the hop and the read timeout.
-async fn send(
-    core: &Core,
-    call: &mut Call<'_>,
-    taken: &mut Option<Request>,
-    wire: &mut Wire,
-    extensions: &mut Extensions,
-    next: Next<'_>,
-    place: &mut Option<Response>,
-) -> std::result::Result<(), SendError> {
-    let request = taken.as_mut().expect(ONE_REQUEST);
-    call.add_signature(request.headers_mut()).map_err(SendError::Refused)?;
-    // A look at the few names of a request is less than a look-up.
-    if core.decodes && request.headers().keys().any(|name| *name == RANGE) {
-        // RFC 9110 §14.2: a range is of the coded page, and a part of that cannot be decoded.
-        request.headers_mut().entry(ACCEPT_ENCODING).or_insert(IDENTITY);
-    }
-    call.sending();
-    let request = taken.take().expect(ONE_REQUEST);
-    let mut sending = match core.http11.as_ref().and_then(|http11| http11.client_for(request.url())) {
-        Some(client) => Box::pin(async { Ok(client.execute(request).await?) }),
-        None => call.span().within(|| next.run(request, extensions)),
-    };
-    let answer = {
-        let sending = poll_fn(|context| {
-            let polled = sending.as_mut().poll(context);
-            polled.map(|result| result.map(|response| *place = Some(response)))
-        });
-        let sending = pin!(with_read_timeout(core.read_timeout, sending));
-        count(wire, call.span().cover(sending)).await
-    };
-    // A request that is given up has ended before that is reported.
-    drop(sending);
-    answer.map_err(SendError::Late)?.map_err(SendError::Failed)
-}
-
-/// The request once more, signed anew, if it may go out again for what the error says.
-#[cold]
-fn request_again(
-    core: &Core,
-    call: &Call<'_>,
-    copy: &mut Option<Box<RequestCopy>>,
-    wire: Wire,
-    error: &SendError,
-) -> Option<Request> {
-    let SendError::Failed(Error::Reqwest(error)) = error else { return None };
-    // Asked first, because a host that wants HTTP/1.1 is remembered, whatever becomes of this request.
-    if !(wire.may_send_again(call.url(), error, core.http11.as_deref()) && call.may_send_again()) {
-        return None;
-    }
-    let mut request = RequestCopy::request(copy, call.method().clone(), call.url().clone())?;
-    *request.timeout_mut() = call.time_left();
-    call.sign(request.headers_mut()).ok()?;
-    Some(request)
-}
-
-/// An error, not only a warning: requests without a permit cannot be undone.
-#[cold]
-fn sent_again(call: &Call<'_>, times: u32) -> Error {
-    refuse(call.denied(DeniedKind::SentAgain { times }))
-}
-
-/// Our own read timeout, and no error of a middleware below, whose meaning for the host is unknown.
-#[cold]
-fn timed_out(call: &mut Call<'_>, error: io::Error) -> Error {
-    if error.kind() == io::ErrorKind::Unsupported {
-        call.not_sent();
-        return refuse(call.denied(DeniedKind::NoTimers));
-    }
-    call.failed(Some(Failure::Timeout));
-    Error::middleware(error)
 }
 
 /// A response with such a field may have filled the client's cookie jar, if it has one.
@@ -502,36 +311,6 @@ pub(crate) fn observe_cookie(has_cookies: &AtomicBool, name: &HeaderName) {
     if *name == SET_COOKIE {
         has_cookies.store(true, Ordering::Relaxed);
     }
-}
-
-fn head_of(response: &Response, is_repeatable: bool) -> ResponseHead<'_> {
-    ResponseHead {
-        status: response.status(),
-        headers: response.headers(),
-        remote_addr: response.remote_addr(),
-        url: Some(response.url()),
-        is_repeatable,
-    }
-}
-
-/// Reports a request without a response to the call, and makes the caller's error.
-fn failed(call: &mut Call<'_>, mut error: Error) -> Error {
-    // reqwest shows the URL in its errors.
-    if let Some(shown) = error.url_mut() {
-        *shown = without_userinfo(shown);
-    }
-    if error.is_builder() {
-        call.not_sent();
-    }
-    match call.failed(failure(&error)) {
-        Some(denied) => refuse(denied),
-        None => error,
-    }
-}
-
-#[cold]
-fn refuse(denied: Denied) -> Error {
-    Error::middleware(denied)
 }
 
 /// What a failed request met; `None` if the host has no part in it.
@@ -568,71 +347,33 @@ const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 /// would hide rules, and both kinds of requests go through one client. So its decoding is switched off, and pages are decoded here.
 fn decoded(mut response: Response) -> Response {
     let Some(decode) = decoder(response.headers()) else { return response };
-    let mut head = take_head(response.url().clone(), &mut response, ());
-    head.headers_mut().remove(CONTENT_ENCODING);
-    Response::from(head.map(|()| reqwest::Body::wrap(decode(reqwest::Body::from(response)))))
+    response.headers_mut().remove(CONTENT_ENCODING);
+    let response = with_url(response.url().clone(), response);
+    Response::from(response.map(|body| reqwest::Body::wrap(decode(body))))
 }
 
-/// Moves the head out of a response, to another body, with its URL, which only reqwest's extension of the builder can set.
-fn take_head<B>(url: Url, response: &mut Response, body: B) -> http::Response<B> {
-    let mut builder = http::Response::builder();
-    if let Some(extensions) = builder.extensions_mut() {
-        *extensions = std::mem::take(response.extensions_mut());
-    }
-    let head = builder.url(url).body(body);
-    let mut head = head.expect("a builder cannot fail that was given neither a status nor fields");
-    *head.status_mut() = response.status();
-    *head.version_mut() = response.version();
-    std::mem::swap(head.headers_mut(), response.headers_mut());
-    head
-}
-
-/// The response with its permit in its body, and the bytes taken so far in front. URL, version, header fields and extensions
-/// stay, but for a length that is not that of the body, because a coding was taken off.
-fn into_http(
-    url: Url,
-    taken: Option<reqwest::Result<Bytes>>,
-    mut response: Response,
-    permit: Option<Permit>,
-    read_timeout: Option<Duration>,
-) -> http::Response<ResponseBody<reqwest::Body>> {
+/// The response with its body apart. URL, version, header fields and extensions stay, but for a length that is not that of the body, because a
+/// coding was taken off. Only reqwest's extension of the builder can set the URL.
+fn into_http(url: Url, mut response: Response) -> http::Response<reqwest::Body> {
     if response.content_length().is_none() {
         response.headers_mut().remove(CONTENT_LENGTH);
     }
-    let head = take_head(url, &mut response, ());
-    let mut body = ResponseBody::new(response.into(), head.version(), permit).with_read_timeout(read_timeout);
-    if let Some(taken) = taken {
-        body = body.with_taken(taken.map_err(Into::into));
-    }
-    head.map(|()| body)
+    with_url(url, response)
 }
 
-/// Takes a short body, if all of it has arrived, as most have with their head: a body that is read as it comes costs several allocations.
-///
-/// # Errors
-/// What was taken of it, for the replay.
-pub(crate) fn take_short_body(
-    response: &mut Response,
-) -> std::result::Result<Bytes, Option<reqwest::Result<Bytes>>> {
-    // RFC 9112 §6.3: a message with a length ends there, so that no trailers follow, which `chunk` would pass over. In HTTP/2 they could.
-    let length = match response.content_length() {
-        Some(0) if response.version() <= Version::HTTP_11 => return Ok(Bytes::new()),
-        Some(length) if length <= AHEAD_MAX && response.version() <= Version::HTTP_11 => length,
-        _ => return Err(None),
-    };
-    // Without a waker: the task that reads on polls again, and is woken then.
-    match pin!(response.chunk()).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(Ok(Some(data))) if data.len() as u64 == length => Ok(data),
-        Poll::Ready(chunk) => Err(chunk.transpose()),
-        Poll::Pending => Err(None),
+fn with_url(url: Url, response: Response) -> http::Response<reqwest::Body> {
+    let (mut parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
+    // The builder is given nothing else, so it cannot fail.
+    if let Ok(with_url) = http::Response::builder().url(url).body(()) {
+        parts.extensions.extend(with_url.into_parts().0.extensions);
     }
+    http::Response::from_parts(parts, body)
 }
-
-/// The longest body that is taken at once, in bytes.
-const AHEAD_MAX: u64 = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
 
     #[test]

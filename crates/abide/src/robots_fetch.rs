@@ -13,7 +13,7 @@ use abide_gate::{BoxFuture, Clock, Failure, SystemClock};
 
 use crate::http11::Http11;
 use crate::middleware::{observe_cookie, reqwest_failure};
-use crate::wire::{Wire, count};
+use crate::wire::count;
 use abide_http::{root_cause, same_resource};
 
 /// One robots.txt request a call, through a reqwest client that neither follows redirects nor decodes bodies.
@@ -39,8 +39,7 @@ impl Fetch for ReqwestFetch {
             let (url, http11) = (request.url(), self.http11.as_deref());
             let client = http11.and_then(|http11| http11.client_for(url)).unwrap_or(&self.client);
             let sending = client.get(url.clone()).headers(headers).timeout(request.budget()).send();
-            let mut wire = Wire::default();
-            let sent = count(&mut wire, Box::pin(sending)).await;
+            let (sent, wire) = count(sending).await;
             let response = sent.map_err(|error| {
                 let may_be_repeated = wire.may_send_again(url, &error, http11);
                 classify(error).with_repetition(may_be_repeated)

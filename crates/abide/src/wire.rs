@@ -4,8 +4,6 @@
 //! request that its server has not responded to, on a connection that was closed while it was on its way (RFC 9112 §9.3.1): it goes out once more.
 
 use std::cell::Cell;
-use std::future::poll_fn;
-use std::pin::Pin;
 
 use url::{Host, Url};
 
@@ -22,9 +20,9 @@ pub(crate) struct Wire {
     lookups: u32,
 }
 
-thread_local! {
+tokio::task_local! {
     /// Of the request that is polled, because the client counts in the task that waits for it.
-    static WIRE: Cell<Wire> = const { Cell::new(Wire { sends: 0, lookups: 0 }) };
+    static WIRE: Cell<Wire>;
 }
 
 impl Wire {
@@ -45,68 +43,32 @@ impl Wire {
 
 /// Sends, and counts how often the client of [`Builder::build_with`](crate::Builder::build_with) was used for it, which another client does not, and
 /// how often it connected.
-///
-/// The counts are set for each poll, as tokio's task-local does, which takes 160 instructions of a request for it.
-pub(crate) fn count<F: Future + Unpin>(wire: &mut Wire, mut sending: F) -> impl Future<Output = F::Output> {
-    poll_fn(move |context| {
-        let _before = Restore(WIRE.replace(*wire));
-        let polled = Pin::new(&mut sending).poll(context);
-        *wire = WIRE.get();
-        polled
-    })
+pub(crate) async fn count<F: Future>(sending: F) -> (F::Output, Wire) {
+    let counted = async {
+        let sent = sending.await;
+        (sent, WIRE.with(Cell::get))
+    };
+    WIRE.scope(Cell::default(), counted).await
 }
 
-/// Gives outer counts back to the thread, also if the poll panics: a middleware between the halves may catch that.
-struct Restore(Wire);
-
-impl Drop for Restore {
-    fn drop(&mut self) {
-        WIRE.set(self.0);
-    }
+/// Outside of [`count`] nothing is counted.
+fn add(change: impl FnOnce(&mut Wire)) {
+    _ = WIRE.try_with(|wire| {
+        let mut changed = wire.get();
+        change(&mut changed);
+        wire.set(changed);
+    });
 }
 
 /// The client looks up a name, because it connects. It does so in the task whose request needs the connection.
 pub(crate) fn count_lookup() {
-    let wire = WIRE.get();
-    WIRE.set(Wire { lookups: wire.lookups.saturating_add(1), ..wire });
+    add(|wire| wire.lookups = wire.lookups.saturating_add(1));
 }
 
 /// A policy of reqwest that never sends again, and counts each response; a request that times out is dropped before.
 pub(crate) fn never_again() -> reqwest::retry::Builder {
     reqwest::retry::never().classify_fn(|answer| {
-        // Outside of `count` nothing reads it, and the next count overwrites this one.
-        let wire = WIRE.get();
-        WIRE.set(Wire { sends: wire.sends.saturating_add(1), ..wire });
+        add(|wire| wire.sends = wire.sends.saturating_add(1));
         answer.success()
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
-
-    use super::*;
-
-    #[test]
-    fn a_panic_in_an_inner_count_leaves_the_outer_one_as_it_was() {
-        let mut context = Context::from_waker(Waker::noop());
-        let before = Wire { sends: 7, lookups: 3 };
-        let (mut outer, mut inner) = (before, Wire::default());
-        let inner = count(
-            &mut inner,
-            poll_fn(|_| -> Poll<()> {
-                count_lookup();
-                panic!("in a middleware between the halves")
-            }),
-        );
-        let mut inner = pin!(inner);
-        let caught = poll_fn(|context| {
-            let poll = std::panic::AssertUnwindSafe(|| inner.as_mut().poll(context));
-            assert!(std::panic::catch_unwind(poll).is_err());
-            Poll::Ready(())
-        });
-        assert!(pin!(count(&mut outer, caught)).poll(&mut context).is_ready());
-        assert_eq!((outer, WIRE.get()), (before, Wire::default()));
-    }
 }

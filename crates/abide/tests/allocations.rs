@@ -27,7 +27,7 @@ const REQUESTS: usize = 320;
 const USER_AGENT: &str = "ExampleBot/1.0";
 
 /// More than those of reqwest alone, for a request to a host that is known, whose answer is short.
-const MORE_MAX: usize = 11;
+const MORE_MAX: usize = 40;
 
 /// One test, so that nothing else allocates meanwhile.
 #[tokio::test(flavor = "current_thread")]

@@ -14,7 +14,7 @@ use abide_tests::{Names, StoppedClock};
 use http_body_util::BodyExt;
 use hyper::ext::ReasonPhrase;
 use reqwest::{Client, ClientBuilder, RequestBuilder, Response};
-use reqwest_middleware::{ClientBuilder as MiddlewareBuilder, ClientWithMiddleware};
+use reqwest_middleware::ClientWithMiddleware;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 pub(crate) use self::server::Site;
@@ -107,7 +107,7 @@ impl Case {
         if requests.is_empty() { case } else { case.differs("requests", requests, "") }
     }
 
-    /// What is not as the case says, through abide in one, and in two halves that read pages as `scan` says.
+    /// What is not as the case says, through abide, which reads pages as `scan` says.
     async fn run(&self, http2: bool, scan: Scan) -> String {
         let site = Site::start(http2).await;
         let inner = || {
@@ -122,19 +122,14 @@ impl Case {
         let plain = inner().user_agent(AGENT).dns_resolver(Names(site.address)).build().unwrap();
         let theirs = self.facts(&site, &plain, None).await;
         let mut failed = String::new();
-        for (halves, scan) in [(false, Scan::Eager), (true, scan)] {
+        for scan in [Scan::Eager, scan] {
             let abide = builder(site.address).scan(scan);
             let (abide, inner) = (self.abide)(abide).build_with(inner()).unwrap();
-            let client = match halves {
-                false => abide.wrap(inner),
-                true => MiddlewareBuilder::new(inner).with(abide.gate()).with(abide.pacing()).build(),
-            };
+            let client = abide.wrap(inner);
             let ours = self.facts(&site, &plain, Some(&client)).await;
             let found = different(&theirs, &ours);
             for (what, facts) in [("found", &found - &self.differs), ("missing", &self.differs - &found)] {
-                failed.extend(
-                    facts.iter().map(|fact| format!("  {what} {fact:?}, halves: {halves}, {scan:?}\n")),
-                );
+                failed.extend(facts.iter().map(|fact| format!("  {what} {fact:?}, {scan:?}\n")));
             }
         }
         if !failed.is_empty() {

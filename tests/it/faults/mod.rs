@@ -166,7 +166,7 @@ async fn cold(
     client: &ClientWithMiddleware,
     server: &Server,
 ) -> anyhow::Result<()> {
-    let wall = abide.gate_handle().wall();
+    let wall = abide.gate().wall();
     let url: url::Url = format!("http://user:{MARKER}@{host}/open").parse().unwrap();
     let mut callers = JoinSet::new();
     for _ in 0..8 {
@@ -207,9 +207,8 @@ async fn is_known(also: Also, host: &str, abide: &Abide, before: WallMillis) -> 
         Also::Nothing => true,
         Also::BackedOff(asked) => {
             let host = abide::Host::of(&format!("http://{host}/").parse().unwrap()).unwrap();
-            let until =
-                abide.gate_handle().report(&host).and_then(|report| report.backed_off_until.map(Into::into));
-            let now = abide.gate_handle().wall();
+            let until = abide.gate().report(&host).and_then(|report| report.backed_off_until.map(Into::into));
+            let now = abide.gate().wall();
             // It began at some time between then and now.
             until.is_some_and(|until| {
                 seconds(before, until) >= asked && seconds(now, until) <= asked + asked / 10

@@ -221,7 +221,7 @@ impl Report {
 
     /// Hosts of which requests are counted, and none was sent: a robots.txt whose address is refused once it is resolved gives its permit back.
     pub(crate) fn unsent(&self, abide: &Abide) -> Vec<String> {
-        let unsent = abide.gate_handle().reports().into_iter().filter(|known| known.requests == 0);
+        let unsent = abide.gate().reports().into_iter().filter(|known| known.requests == 0);
         let is_counted = |name: &String| self.hosts.get(name).is_some_and(|host| !host.begun.is_empty());
         unsent.map(|known| known.scope.into()).filter(is_counted).collect()
     }
@@ -328,7 +328,7 @@ impl HostLine {
         };
         self.robots = Some(source_name(Some(answer.source())));
         self.robots_status = answer.status();
-        self.robots_age_s = answer.age(abide.gate_handle().wall()).map(|age| age.as_secs());
+        self.robots_age_s = answer.age(abide.gate().wall()).map(|age| age.as_secs());
         self.crawl_delay = answer.crawl_delay().map(|delay| delay.as_secs_f64());
     }
 }

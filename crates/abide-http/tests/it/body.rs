@@ -137,14 +137,6 @@ async fn a_body_that_failed_keeps_the_length_that_was_stated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_failed_unread_gives_its_permit_back() {
-    let (body, taken) = with_permit(Version::HTTP_11, Script::of([data()])).await;
-    let mut body = body.with_taken(Err("reset".into()));
-    assert_eq!(taken(), 0, "the permit is free while the response is kept");
-    assert!(body.frame().await.unwrap().is_err() && body.frame().await.is_none());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_silent_server_ends_its_body_and_its_permit() {
     let pacer = hosts::gate(Gate::builder());
     let permit =

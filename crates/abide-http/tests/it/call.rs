@@ -1,14 +1,16 @@
 //! One call, step by step, without a client.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use abide_gate::pacing::PacePolicy;
-use abide_gate::{Clock, Denied, DeniedKind, Failure, ManualClock, SystemClock};
+use abide_gate::{Clock, DeniedKind, Failure, Host, ManualClock, SystemClock};
 use abide_http::{
-    Call, Crawler, LicenseToken, Options, PaymentPolicy, Price, RedirectPolicy, ResponseHead, Step, admit,
+    AnswerChallenge, Answered, Challenge, ChallengeAnswer, Check, Crawler, LicenseToken, Options,
+    PaymentPolicy, Price, RedirectPolicy, Refused, ResponseHead, SendRequest,
 };
-use http::{Extensions, HeaderMap, Method, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use tokio::time::{Instant, advance};
 use url::Url;
 
@@ -27,8 +29,12 @@ fn url(text: &str) -> Url {
     text.parse().unwrap()
 }
 
-fn call<'a>(crawler: &'a Crawler, options: Options, to: &str) -> Call<'a> {
-    Call::new(crawler, options, &Method::GET, &url(to), None)
+fn call<'a>(crawler: &'a Crawler, options: Options, to: &str) -> Check<'a> {
+    crawler.call(options, &Method::GET, &url(to), None)
+}
+
+async fn admit(check: Check<'_>) -> Result<SendRequest<'_>, Refused> {
+    check.admit(&mut HeaderMap::new()).await
 }
 
 fn head(status: u16, headers: &HeaderMap) -> ResponseHead<'_> {
@@ -40,25 +46,44 @@ fn location(to: &str) -> HeaderMap {
     [(http::header::LOCATION, to.parse().unwrap())].into_iter().collect()
 }
 
+/// Sends the next request of the call, which is answered so. Returns what comes then, and the fields of the request.
+async fn exchange<'a>(check: Check<'a>, status: u16, headers: &HeaderMap) -> (Answered<'a>, HeaderMap) {
+    let mut fields = HeaderMap::new();
+    let (answered, fields) = exchange_with(check, status, headers, &mut fields).await;
+    (answered.unwrap(), fields)
+}
+
+async fn exchange_with<'a>(
+    check: Check<'a>,
+    status: u16,
+    headers: &HeaderMap,
+    fields: &mut HeaderMap,
+) -> (Result<Answered<'a>, Refused>, HeaderMap) {
+    let mut sent = fields.clone();
+    let ready = check.admit(&mut sent).await.unwrap();
+    (ready.send(&mut sent).unwrap().answered(head(status, headers)).await, sent)
+}
+
+/// Follows, with the fields that go along.
+fn follow<'a>(answered: Answered<'a>, fields: &mut HeaderMap) -> Check<'a> {
+    match answered {
+        Answered::Follow(follow) => follow.follow((), fields),
+        Answered::Done(done) => panic!("{done:?}"),
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_redirect_is_a_new_hop_that_is_checked_again() {
     let crawler = crawler("User-agent: *\nDisallow: /secret");
-    let mut call = call(&crawler, Options::new(), "http://user:password@a.example/x#there");
-    assert_eq!((call.step(), call.url().as_str()), (Step::Check, "http://a.example/x#there"));
-    admit(&mut call).await.unwrap();
-    assert_eq!(call.step(), Step::Send);
-    call.sending();
-    call.answered(head(302, &location("/y"))).unwrap();
-    assert_eq!(call.step(), Step::Follow);
-    call.follow(&mut HeaderMap::new());
-    assert_eq!((call.url().as_str(), call.step()), ("http://a.example/y#there", Step::Check));
+    let first = call(&crawler, Options::new(), "http://user:password@a.example/x#there");
+    assert_eq!(first.url().as_str(), "http://a.example/x#there");
+    let (answered, mut fields) = exchange(first, 302, &location("/y")).await;
+    let second = follow(answered, &mut fields);
+    assert_eq!(second.url().as_str(), "http://a.example/y#there");
     let began = Instant::now();
-    admit(&mut call).await.unwrap();
+    let (answered, _) = exchange(second, 302, &location("/secret")).await;
     assert_eq!(began.elapsed(), DELAY, "a hop waits for its host");
-    call.sending();
-    call.answered(head(302, &location("/secret"))).unwrap();
-    call.follow(&mut HeaderMap::new());
-    let denied = admit(&mut call).await.map_err(|denied| call.refused(denied)).unwrap_err();
+    let denied = admit(follow(answered, &mut fields)).await.unwrap_err().denied;
     assert!(denied.is_disallowed(), "{denied}");
     let hops: Vec<_> = denied.redirects().iter().map(|(url, status)| (url.path(), status.as_u16())).collect();
     assert_eq!((denied.hop(), hops), (2, vec![("/x", 302), ("/y", 302)]));
@@ -67,99 +92,63 @@ async fn a_redirect_is_a_new_hop_that_is_checked_again() {
 #[tokio::test(start_paused = true)]
 async fn a_call_that_ends_before_its_request_costs_no_delay() {
     let crawler = crawler("");
-    let mut unsent = call(&crawler, Options::new(), "http://a.example/x");
-    admit(&mut unsent).await.unwrap();
+    let unsent = admit(call(&crawler, Options::new(), "http://a.example/x")).await.unwrap();
     advance(DELAY).await;
     drop(unsent);
-    let mut next = call(&crawler, Options::new().with_max_wait(Duration::ZERO), "http://a.example/y");
-    admit(&mut next).await.expect("nothing was sent");
-    next.sending();
-    drop(next);
-    let mut late = call(&crawler, Options::new().with_max_wait(Duration::ZERO), "http://a.example/z");
-    let denied = admit(&mut late).await.unwrap_err();
+    let next = call(&crawler, Options::new().with_max_wait(Duration::ZERO), "http://a.example/y");
+    let next = admit(next).await.expect("nothing was sent");
+    drop(next.send(&mut HeaderMap::new()));
+    let late = call(&crawler, Options::new().with_max_wait(Duration::ZERO), "http://a.example/z");
+    let denied = admit(late).await.unwrap_err().denied;
     assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}: a request may have been sent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_was_late_checks_again_if_anything_may_have_changed() {
     let crawler = crawler("User-agent: *\nAllow: /");
-    let mut call = call(&crawler, Options::new(), "http://a.example/x");
-    admit(&mut call).await.unwrap();
-    call.was_late();
-    assert_eq!(call.step(), Step::Send, "the rules are the same");
+    let host = Host::of(&url("http://a.example/")).unwrap();
+    let in_flight = || crawler.gate().report(&host).unwrap().in_flight;
+    let ready = admit(call(&crawler, Options::new(), "http://a.example/x")).await.unwrap();
+    let ready = ready.was_late().expect("the rules are the same");
     advance(Duration::from_secs(2 * 24 * 60 * 60)).await;
-    call.was_late();
-    assert_eq!((call.step(), call.take_permit().is_none()), (Step::Check, true));
-    admit(&mut call).await.unwrap();
-    assert_eq!(call.step(), Step::Send);
+    let again = ready.was_late().expect_err("the rules are old");
+    assert_eq!(in_flight(), 0, "the permit is returned");
+    let ready = admit(again).await.unwrap();
     crawler.gate().back_off("a.example", crawler.gate().wall().plus(Duration::from_secs(60)));
-    call.was_late();
-    assert_eq!((call.step(), call.take_permit().is_none()), (Step::Check, true));
-    let denied = admit(&mut call).await.unwrap_err();
+    let again = ready.was_late().expect_err("the host is backed off");
+    assert_eq!(in_flight(), 0, "the permit is returned");
+    let denied = admit(again).await.unwrap_err().denied;
     assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_override_survives_rules_that_change_during_the_wait() {
-    for is_checked_above in [false, true] {
-        an_override_survives(is_checked_above).await;
-    }
-}
-
-async fn an_override_survives(is_checked_above: bool) {
     let fetch = ScriptedFetch::new(|_, count| match count {
         0 => Scripted::text("User-agent: *\nAllow: /"),
         _ => Scripted::text("User-agent: *\nDisallow: /"),
     });
     let crawler = Crawler::builder("ExampleBot").build(Arc::new(fetch)).unwrap();
     let mine = Options::new().danger_ignore_robots("http://a.example".parse().unwrap(), "our own site");
-    let mut first = call(&crawler, mine.clone(), "http://a.example/x");
-    admit(&mut first).await.unwrap();
-    assert_eq!(first.verdict().unwrap().override_reason(), None, "robots.txt allows it");
-    let (mut above, mut extensions) = handed_down(call(&crawler, mine.clone(), "http://a.example/y")).await;
-    if !is_checked_above {
-        extensions.clear();
-    }
-    extensions.insert(mine);
-    let mut second = below(&crawler, &above, &extensions);
-    assert_eq!(second.step(), if is_checked_above { Step::Acquire } else { Step::Check });
+    let first = admit(call(&crawler, mine.clone(), "http://a.example/x")).await.unwrap();
+    assert_eq!(first.verdict().override_reason(), None, "robots.txt allows it");
     let changes = async {
         advance(DELAY).await;
         crawler.gate().invalidate(&"http://a.example".parse().unwrap()).await;
         drop(first);
     };
-    let (admitted, ()) = tokio::join!(admit(&mut second), changes);
-    admitted.unwrap();
-    assert_eq!(second.verdict().unwrap().override_reason(), Some("our own site"));
-    second.answered(head(200, &HeaderMap::new())).unwrap();
-    second.report(None);
-    assert_eq!(above.take_back().0, is_checked_above);
-    let known_above = above.verdict().unwrap().override_reason();
-    assert_eq!(known_above.is_some(), is_checked_above, "the verdict by which the request went out");
+    let (admitted, ()) = tokio::join!(admit(call(&crawler, mine, "http://a.example/y")), changes);
+    assert_eq!(admitted.unwrap().verdict().override_reason(), Some("our own site"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_admission_that_was_cancelled_can_be_tried_again() {
+async fn an_admission_that_was_cancelled_keeps_nothing() {
     let crawler = crawler("");
-    let mut first = call(&crawler, Options::new(), "http://a.example/x");
-    admit(&mut first).await.unwrap();
-    let mut second = call(&crawler, Options::new(), "http://a.example/y");
-    assert!(tokio::time::timeout(SECOND / 10, admit(&mut second)).await.is_err(), "the host is busy");
+    let first = admit(call(&crawler, Options::new(), "http://a.example/x")).await.unwrap();
+    let second = admit(call(&crawler, Options::new(), "http://a.example/y"));
+    assert!(tokio::time::timeout(SECOND / 10, second).await.is_err(), "the host is busy");
     drop(first);
-    admit(&mut second).await.unwrap();
-    assert_eq!(second.step(), Step::Send);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_answered_request_costs_a_delay_whatever_the_client_forgets() {
-    let crawler = crawler("");
-    let mut call = call(&crawler, Options::new(), "http://a.example/x");
-    admit(&mut call).await.unwrap();
-    call.answered(head(302, &location("/y"))).unwrap();
-    call.follow(&mut HeaderMap::new());
-    let began = Instant::now();
-    admit(&mut call).await.unwrap();
-    assert_eq!(began.elapsed(), DELAY);
+    let third = call(&crawler, Options::new().with_max_wait(Duration::ZERO), "http://a.example/z");
+    admit(third).await.unwrap();
 }
 
 /// So many redirects that each use most of the timeout open no breaker (pacing.md, "Circuit breaker").
@@ -169,94 +158,21 @@ async fn a_timeout_that_earlier_hops_have_used_is_not_the_hosts_fault() {
     for is_redirected in [true, false] {
         let to = if is_redirected { "http://a.example/x" } else { "http://b.example/x" };
         for _ in 0..5 {
-            let mut call = Call::new(&crawler, Options::new(), &Method::GET, &url(to), Some(10 * SECOND));
-            admit(&mut call).await.unwrap();
-            call.sending();
+            let check = crawler.call(Options::new(), &Method::GET, &url(to), Some(10 * SECOND));
+            let mut fields = HeaderMap::new();
+            let mut sent = admit(check).await.unwrap().send(&mut fields).unwrap();
             advance(if is_redirected { 8 * SECOND } else { 10 * SECOND }).await;
             if is_redirected {
-                call.answered(head(302, &location("http://b.example/y"))).unwrap();
-                call.follow(&mut HeaderMap::new());
-                admit(&mut call).await.unwrap();
-                call.sending();
+                let answered = sent.answered(head(302, &location("http://b.example/y"))).await.unwrap();
+                sent = admit(follow(answered, &mut fields)).await.unwrap().send(&mut fields).unwrap();
                 advance(2 * SECOND).await;
             }
-            assert!(call.failed(Some(Failure::Timeout)).is_none());
+            let late = io::Error::from(io::ErrorKind::TimedOut);
+            sent.failed(Some(Failure::Timeout), &late).await.unwrap();
         }
         let wait = crawler.gate().next_slot(&url("http://b.example/")).unwrap().wait;
         assert_eq!(wait > DELAY, !is_redirected, "{wait:?}");
     }
-}
-
-/// A call whose permits are acquired below, and the extensions by which its hop is handed down.
-async fn handed_down(mut above: Call<'_>) -> (Call<'_>, Extensions) {
-    let mut extensions = Extensions::new();
-    above.paced_below();
-    admit(&mut above).await.unwrap();
-    above.hand_down(&mut HeaderMap::new(), &mut extensions);
-    (above, extensions)
-}
-
-fn below<'a>(crawler: &'a Crawler, above: &Call<'_>, extensions: &Extensions) -> Call<'a> {
-    Call::one_hop(crawler, extensions, above.method(), above.url(), above.timeout())
-}
-
-#[tokio::test(start_paused = true)]
-async fn halves_wait_no_longer_together_than_a_whole_call() {
-    let crawler = crawler("");
-    let patient = Options::new().with_max_wait(DELAY * 3 / 2);
-    let (mut above, mut extensions) = handed_down(call(&crawler, patient, "http://a.example/x")).await;
-    let mut first = call(&crawler, Options::new(), "http://a.example/y");
-    admit(&mut first).await.unwrap();
-    first.sending();
-    drop(first);
-    // Something between the halves sends again what failed.
-    let mut again = below(&crawler, &above, &extensions);
-    admit(&mut again).await.unwrap();
-    again.sending();
-    again.failed(None);
-    again.report(None);
-    drop(again);
-    let mut third = below(&crawler, &above, &extensions);
-    let denied = admit(&mut third).await.unwrap_err();
-    assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}");
-    third.report(Some(denied));
-    let (is_paced, denied) = above.take_back();
-    assert_eq!((is_paced, denied.unwrap().name()), (false, "deferred"));
-    above.hand_down(&mut HeaderMap::new(), &mut extensions);
-    assert_eq!(admit(&mut below(&crawler, &above, &extensions)).await.unwrap_err().name(), "deferred");
-    above.take_back();
-    assert_eq!(above.take_history().waited(), DELAY);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_sent_below_in_place_of_a_hop_is_checked() {
-    let crawler = crawler("User-agent: *\nDisallow: /secret");
-    let (above, extensions) = handed_down(call(&crawler, Options::new(), "http://a.example/x")).await;
-    let to = url("http://a.example/secret");
-    let mut other = Call::one_hop(&crawler, &extensions, above.method(), &to, None);
-    assert!(admit(&mut other).await.unwrap_err().is_disallowed());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_half_below_knows_that_earlier_hops_have_used_the_timeout() {
-    let crawler = crawler("");
-    for _ in 0..5 {
-        let to = url("http://a.example/x");
-        let mut above = Call::new(&crawler, Options::new(), &Method::GET, &to, Some(10 * SECOND));
-        above.paced_below();
-        admit(&mut above).await.unwrap();
-        above.answered(head(302, &location("http://b.example/y"))).unwrap();
-        above.follow(&mut HeaderMap::new());
-        let (above, extensions) = handed_down(above).await;
-        let mut below = below(&crawler, &above, &extensions);
-        admit(&mut below).await.unwrap();
-        below.sending();
-        advance(10 * SECOND).await;
-        below.failed(Some(Failure::Timeout));
-        below.report(None);
-    }
-    let wait = crawler.gate().next_slot(&url("http://b.example/")).unwrap().wait;
-    assert!(wait <= DELAY, "{wait:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -272,13 +188,38 @@ async fn what_could_not_be_connected_costs_nothing() {
         let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1")).with_upfront_offer();
         let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
         let crawler = Crawler::builder("ExampleBot").payment(policy.clone()).build(fetch).unwrap();
-        let mut call = call(&crawler, Options::new(), "https://a.example/x");
-        admit(&mut call).await.unwrap();
-        call.add_signature(&mut HeaderMap::new()).unwrap();
-        call.sending();
-        call.failed(Some(failure));
-        drop(call);
+        let ready = admit(call(&crawler, Options::new(), "https://a.example/x")).await.unwrap();
+        let sent = ready.send(&mut HeaderMap::new()).unwrap();
+        assert_eq!(policy.spent(), price("USD 0.05"), "while it is on its way");
+        sent.failed(Some(failure), &io::Error::other("no response")).await.unwrap();
         assert_eq!(policy.spent(), price(spent), "{failure:?}");
+    }
+}
+
+/// An offer counts as spent from when it is made, until it is known that it was not sent.
+#[tokio::test(start_paused = true)]
+async fn what_ends_before_it_was_sent_costs_nothing() {
+    let price = |text: &str| text.parse::<Price>().unwrap();
+    let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1"));
+    let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
+    let crawler = Crawler::builder("ExampleBot").payment(policy.clone()).build(fetch).unwrap();
+    let asks: HeaderMap =
+        [("crawler-price".parse().unwrap(), "USD 0.01".parse().unwrap())].into_iter().collect();
+    for (is_admitted, is_sent, spent) in
+        [(false, false, "USD 0"), (true, false, "USD 0"), (true, true, "USD 0.01")]
+    {
+        let (answered, mut fields) =
+            exchange(call(&crawler, Options::new(), "https://a.example/x"), 402, &asks).await;
+        let again = follow(answered, &mut fields);
+        assert_eq!(policy.spent(), price("USD 0.01"));
+        assert_eq!(fields["crawler-exact-price"], "USD 0.01");
+        if is_admitted {
+            let ready = admit(again).await.unwrap();
+            if is_sent { drop(ready.send(&mut fields)) } else { drop(ready) }
+        } else {
+            drop(again);
+        }
+        assert_eq!(policy.spent(), price(spent), "{is_admitted} {is_sent}");
     }
 }
 
@@ -286,14 +227,13 @@ async fn what_could_not_be_connected_costs_nothing() {
 async fn a_response_from_elsewhere_is_refused() {
     let crawler = crawler("");
     let options = Options::new().with_redirects(RedirectPolicy::never());
-    let mut call = call(&crawler, options, "http://a.example/x");
-    admit(&mut call).await.unwrap();
-    call.sending();
+    let ready = admit(call(&crawler, options, "http://a.example/x")).await.unwrap();
+    let sent = ready.send(&mut HeaderMap::new()).unwrap();
     let (elsewhere, none) = (url("http://user@a.example/y"), HeaderMap::new());
-    let denied: Denied =
-        call.answered(ResponseHead { url: Some(&elsewhere), ..head(200, &none) }).unwrap_err();
-    let DeniedKind::RedirectBypass { got } = denied.kind() else { panic!("{denied:?}") };
-    assert_eq!((denied.url().path(), got.as_str()), ("/x", "http://a.example/y"));
+    let refused =
+        sent.answered(ResponseHead { url: Some(&elsewhere), ..head(200, &none) }).await.unwrap_err();
+    let DeniedKind::RedirectBypass { got } = refused.denied.kind() else { panic!("{refused:?}") };
+    assert_eq!((refused.denied.url().path(), got.as_str()), ("/x", "http://a.example/y"));
 }
 
 fn licensed() -> Crawler {
@@ -313,32 +253,58 @@ fn challenge(nonce: Option<&str>) -> HeaderMap {
     headers
 }
 
-/// Sends the next request of the call, which is answered so, and returns its fields.
-async fn exchange(call: &mut Call<'_>, status: u16, headers: &HeaderMap) -> HeaderMap {
-    let mut fields = HeaderMap::new();
-    if call.step() == Step::Follow {
-        call.follow(&mut fields);
+/// A hook of the caller's, which panics where it is told to.
+#[derive(Debug)]
+struct Password;
+
+impl AnswerChallenge for Password {
+    fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> ChallengeAnswer {
+        let Some(head) = challenge.response else { return ChallengeAnswer::Nothing };
+        request.insert("authorization", "Basic dTpw".parse().unwrap());
+        assert_ne!(challenge.url.path(), "/panics");
+        if head.status == StatusCode::UNAUTHORIZED {
+            ChallengeAnswer::Fields
+        } else {
+            ChallengeAnswer::Nothing
+        }
     }
-    admit(call).await.unwrap();
-    call.add_signature(&mut fields).unwrap();
-    call.sending();
-    call.answered(head(status, headers)).unwrap();
-    fields
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_answers_once_in_a_call_and_within_its_origin() {
+    let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
+    let crawler = Crawler::builder("ExampleBot").answer_challenges(Arc::new(Password)).build(fetch).unwrap();
+    let none = HeaderMap::new();
+    for (path, status) in [("/panics", 401), ("/x", 403)] {
+        let to = format!("https://a.example{path}");
+        let (answered, _) = exchange(call(&crawler, Options::new(), &to), status, &none).await;
+        assert!(matches!(answered, Answered::Done(_)), "{path} {status}");
+    }
+    let mut fields = HeaderMap::new();
+    let (answered, _) = exchange(call(&crawler, Options::new(), "https://a.example/x"), 401, &none).await;
+    let again = follow(answered, &mut fields);
+    let (answered, sent) = exchange_with(again, 302, &location("/y"), &mut fields).await;
+    assert_eq!(sent["authorization"], "Basic dTpw");
+    let within = follow(answered.unwrap(), &mut fields);
+    let to = location("https://b.example/z");
+    let (answered, sent) = exchange_with(within, 302, &to, &mut fields).await;
+    assert_eq!(sent["authorization"], "Basic dTpw", "within its origin");
+    let across = follow(answered.unwrap(), &mut fields);
+    let (answered, sent) = exchange_with(across, 401, &none, &mut fields).await;
+    assert!(!sent.contains_key("authorization"), "{sent:?}");
+    assert!(matches!(answered, Ok(Answered::Done(_))), "once in a call");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_request_is_no_redirect_and_redirects_stay_bounded() {
     let licensed = licensed();
     let options = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(1));
-    let mut call = call(&licensed, options, "https://a.example/x");
-    exchange(&mut call, 401, &challenge(None)).await;
-    exchange(&mut call, 302, &location("/y")).await;
     let mut fields = HeaderMap::new();
-    call.follow(&mut fields);
-    admit(&mut call).await.unwrap();
-    call.add_signature(&mut fields).unwrap();
-    assert_eq!((call.url().path(), &fields["authorization"]), ("/y", &"License t0ken".parse().unwrap()));
-    let denied = call.answered(head(302, &location("/z"))).unwrap_err();
+    let first = call(&licensed, options, "https://a.example/x");
+    let (answered, _) = exchange(first, 401, &challenge(None)).await;
+    let (answered, _) = exchange(follow(answered, &mut fields), 302, &location("/y")).await;
+    let (refused, _) = exchange_with(follow(answered, &mut fields), 302, &location("/z"), &mut fields).await;
+    let denied = refused.unwrap_err().denied;
     assert!(matches!(denied.kind(), DeniedKind::TooManyRedirects), "{denied}");
 }
 
@@ -360,8 +326,8 @@ mod signed {
         let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
         let builder = Crawler::builder("ExampleBot").sign_requests(identity()).gate(|_| GateBuilder::new());
         let crawler = builder.build(fetch).unwrap();
-        let mut call = call(&crawler, Options::new(), "https://a.example/x");
-        assert!(exchange(&mut call, 200, &HeaderMap::new()).await.contains_key("signature"));
+        let call = call(&crawler, Options::new(), "https://a.example/x");
+        assert!(exchange(call, 200, &HeaderMap::new()).await.1.contains_key("signature"));
     }
 
     /// A signer of one's own, which a redirect asks for a signature.
@@ -384,13 +350,13 @@ mod signed {
         let builder = Crawler::builder("ExampleBot").gate(|gate| gate.sign_requests(Arc::new(WhenAsked)));
         let crawler = builder.build(fetch).unwrap();
         let options = Options::new().with_redirects(RedirectPolicy::default().with_hops_max(1));
-        let mut call = call(&crawler, options, "https://a.example/x");
+        let mut check = call(&crawler, options, "https://a.example/x");
         let mut asks = location("/login");
         asks.extend(challenge(Some("n-1")));
         for (headers, next) in [(asks, "/x"), (location("/y"), "/y")] {
-            exchange(&mut call, 302, &headers).await;
-            call.follow(&mut HeaderMap::new());
-            assert_eq!(call.url().path(), next, "one redirect is allowed, and a repetition is none");
+            let (answered, _) = exchange(check, 302, &headers).await;
+            check = follow(answered, &mut HeaderMap::new());
+            assert_eq!(check.url().path(), next, "one redirect is allowed, and a repetition is none");
         }
     }
 
@@ -401,11 +367,13 @@ mod signed {
             Crawler::builder("ExampleBot").sign_requests(identity().with_signatures_only_when_asked());
         let builder = builder.license_tokens(|_, _| LicenseToken::new("t0ken").ok());
         let crawler = builder.build(fetch).unwrap();
-        let mut call = call(&crawler, Options::new(), "https://a.example/x");
-        exchange(&mut call, 401, &challenge(Some("n-1"))).await;
-        let signed = exchange(&mut call, 401, &challenge(Some("n-2"))).await;
-        let licensed = exchange(&mut call, 401, &challenge(Some("n-3"))).await;
-        assert_eq!(call.step(), Step::Done, "each was given once");
+        let (check, mut fields) = (call(&crawler, Options::new(), "https://a.example/x"), HeaderMap::new());
+        let (answered, _) = exchange(check, 401, &challenge(Some("n-1"))).await;
+        let check = follow(answered, &mut fields);
+        let (answered, signed) = exchange(check, 401, &challenge(Some("n-2"))).await;
+        let check = follow(answered, &mut fields);
+        let (answered, licensed) = exchange(check, 401, &challenge(Some("n-3"))).await;
+        assert!(matches!(answered, Answered::Done(_)), "each was given once");
         for (fields, nonce) in [(signed, "n-1"), (licensed, "n-2")] {
             let input = fields["signature-input"].to_str().unwrap();
             assert!(input.contains(&format!(";nonce=\"{nonce}\"")), "{input}");
