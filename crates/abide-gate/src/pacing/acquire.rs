@@ -8,7 +8,6 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::timeout_at;
@@ -103,8 +102,6 @@ pub(crate) struct Claims {
     pub(crate) others: Box<[Claim]>,
     /// [`Purpose::beside`].
     pub(crate) beside: Option<Duration>,
-    /// The count of [`Table::feedbacks`] by which the host had none.
-    pub(crate) quiet_at: Option<u64>,
 }
 
 impl Claims {
@@ -148,7 +145,7 @@ pub(crate) fn enter(
         Claim { schedule, terms: scope.terms, feedback: scope.feedback, before }
     };
     let (host, others) = (claim(&request.host), request.others.iter().map(claim).collect());
-    let mut claims = Claims { host, others, beside: request.purpose.beside(), quiet_at: None };
+    let mut claims = Claims { host, others, beside: request.purpose.beside() };
     for claim in claims.iter() {
         // A queue head whose task is never polled again would stop its host, so every new request looks for one.
         if let Some(queue) = locked.schedule(claim.schedule).and_then(Schedule::queue_mut) {
@@ -172,21 +169,6 @@ pub(crate) fn enter(
         schedule.open_queue(claim.terms.limit).push(waiter);
     }
     Ok((claims, Some((ticket, notify))))
-}
-
-/// What most requests meet: one scope, known and free. Looks nothing up twice, allocates nothing. `place` is where its schedule was last.
-pub(crate) fn enter_idle(table: &Table, host: &ScopeRequest<'_>, place: u32, now: Moment) -> Option<Claims> {
-    let (mut locked, id) = table.lock_known(place, &host.key)?;
-    let schedule = locked.schedule(id)?;
-    let terms = schedule.terms(host.terms);
-    if !schedule.is_free(terms, now) {
-        return None;
-    }
-    let host = Claim { schedule: id, terms: host.terms, feedback: true, before: schedule.anchor };
-    schedule.grant(terms, now);
-    let quiet_at = (!schedule.has_feedback()).then(|| table.feedbacks.load(Ordering::Relaxed));
-    locked.clean_sometimes(id.shard, now);
-    Some(Claims { host, others: Box::default(), beside: None, quiet_at })
 }
 
 /// Whether the permit can come in time, as far as is known on arrival: a caller that would wait in vain is refused at once.

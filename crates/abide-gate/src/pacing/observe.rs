@@ -5,7 +5,6 @@
 //! permit cannot come in time any more are refused at once, and observers and the shared store are notified.
 //! A backoff that comes from outside, from the operator or from another process, goes the same way.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -180,9 +179,6 @@ impl Pacer {
 
     /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts have none.
     fn has_feedback(&self, claims: &Claims) -> bool {
-        if claims.quiet_at == Some(self.table.feedbacks.load(Ordering::Relaxed)) {
-            return false;
-        }
         let mut found = false;
         acquire::each(&self.table, claims, |schedule, claim| {
             found |= claim.feedback && schedule.has_feedback()
@@ -202,7 +198,6 @@ impl Pacer {
                 let mut after = before;
                 change(&mut after);
                 if schedule.set_feedback(after, now, &mut effects.wakers) {
-                    self.table.feedbacks.fetch_add(1, Ordering::Relaxed);
                     news.push((schedule.key.as_str().to_owned(), before, after));
                 }
                 if claim.schedule == claims.host.schedule {
@@ -276,7 +271,6 @@ impl Pacer {
             let before = schedule.feedback();
             let backoff = before.backoff.extended(cause, until, throttles, now);
             schedule.set_feedback(Feedback { backoff, ..before }, now, &mut effects.wakers);
-            self.table.feedbacks.fetch_add(1, Ordering::Relaxed);
             Some((backoff, backoff.until > before.backoff.until.max(now)))
         });
         let (backoff, is_extended) = extended.unwrap_or_default();

@@ -30,11 +30,9 @@ use crate::denied::Refusal;
 use crate::event::{Event, Observers};
 use crate::jitter::Jitter;
 use crate::origin::pacing_key_of;
-use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
+use crate::{Clock, DeniedKind, SystemClock, WallMillis, caught};
 
 /// Knows when the next request to a host may go out: what all that use it share. It keeps what [`pacing`](super) promises.
-// Aligned, because each permit counts a use of the pacer: what is beside the count would be fetched again from the core that wrote it last.
-#[repr(align(64))]
 pub(crate) struct Pacer {
     pub(crate) policy: PacePolicy,
     pub(crate) table: Table,
@@ -89,16 +87,9 @@ impl Pacer {
         crawl_delay: Duration,
         budget: Duration,
     ) -> Result<Permit, Refusal> {
-        match self.at_once(url, crawl_delay, 0) {
-            Some(permit) => Ok(permit),
-            // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
-            None => {
-                let permit =
-                    Box::pin(self.acquire_unreported(url, crawl_delay, budget, Purpose::Page)).await?;
-                self.granted(url, &permit);
-                Ok(permit)
-            }
-        }
+        let permit = self.acquire_unreported(url, crawl_delay, budget, Purpose::Page).await?;
+        self.granted(url, &permit);
+        Ok(permit)
     }
 
     /// Reports a permit that was acquired unreported, once it is certain that it is used.
@@ -106,28 +97,6 @@ impl Pacer {
         if let Some(scope) = pacing_key_of(url) {
             self.observers.notify(&Event::Granted { scope: &scope, waited: permit.waited() });
         }
-    }
-
-    /// The permit, if it is there this instant and no store is to be asked for it. Takes no place in the queue. `place` is where the host's
-    /// schedule was found last: [`Permit::place`]. Zero: not known.
-    ///
-    /// A second path beside `wait`, because most requests of a crawler that looks for a free host take it: it allocates nothing, and a permit
-    /// acquired and ended costs 150 ns.
-    pub(crate) fn at_once(self: &Arc<Self>, url: &Url, crawl_delay: Duration, place: u32) -> Option<Permit> {
-        if self.store.is_some() || !self.policy.scopes().is_empty() {
-            return None;
-        }
-        let now = self.now().ok()?;
-        let host = self.host(url, crawl_delay).ok()?;
-        let claims = acquire::enter_idle(&self.table, &host, place, now)?;
-        let permit = Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default());
-        self.observers.notify(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
-        Some(permit)
-    }
-
-    /// Where the schedule of a host is; zero if it is not known.
-    pub(crate) fn place(&self, host: &Host) -> u32 {
-        self.table.lock_found(host.as_str()).map_or(0, |(_, schedule)| schedule.place())
     }
 
     pub(crate) async fn acquire_unreported(
@@ -149,7 +118,7 @@ impl Pacer {
             return Ok(Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default()));
         };
         let place = QueuePlace { pacer: Arc::clone(self), claims, ticket, arrived: now, notify, leases };
-        Box::pin(place.wait(&request)).await
+        place.wait(&request).await
     }
 
     /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
@@ -288,11 +257,6 @@ impl Permit {
             open_bodies::watch(&pacer);
         }
         Self { pacer, claims, started, waited, is_sent: true, users }
-    }
-
-    /// Where the host's schedule is, for the next permit of it.
-    pub(crate) fn place(&self) -> u32 {
-        self.claims.host.schedule.place()
     }
 
     /// The delay behind the request before, by which it was granted.

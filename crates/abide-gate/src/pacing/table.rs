@@ -29,26 +29,11 @@ pub(crate) struct ScheduleId {
     index: u32,
 }
 
-impl ScheduleId {
-    /// As one number, for the next request to the host. Zero, which is most likely another's, where it does not fit.
-    pub(crate) fn place(self) -> u32 {
-        let place = self.index.checked_mul(SHARDS.into());
-        place.map_or(0, |place| place + u32::from(self.shard))
-    }
-
-    fn at(place: u32) -> Self {
-        let shards = u32::from(SHARDS);
-        Self { shard: (place % shards) as u16, index: place / shards }
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Table {
     shards: Box<[Mutex<HostShard>]>,
     hasher: RandomState,
     tickets: AtomicU64,
-    /// How often the feedback of a host has changed. Most responses find it as it was, and so need no lock.
-    pub(crate) feedbacks: AtomicU64,
     /// How many schedules a shard keeps, unless all of them are in use.
     shard_max: usize,
     /// The delay of a host without settings of its own.
@@ -88,7 +73,6 @@ impl Table {
             shards,
             hasher: RandomState::default(),
             tickets: AtomicU64::new(1),
-            feedbacks: AtomicU64::new(0),
             shard_max: max.div_ceil(SHARDS.into()),
             min_delay,
         }
@@ -108,18 +92,6 @@ impl Table {
         let mut locked = self.lock_shards(shard(hash), std::iter::empty());
         let id = locked.find(hash, key)?;
         Some((locked, id))
-    }
-
-    /// The same, looked for first where it was found last: of a million hosts, one at random is in no cache of the processor, and the place
-    /// that is known already is two waits for memory less, and no hash.
-    pub(crate) fn lock_known(&self, place: u32, key: &str) -> Option<(Locked<'_>, ScheduleId)> {
-        let id = ScheduleId::at(place);
-        let mut locked = self.lock_shards(id.shard, std::iter::empty());
-        if locked.schedule(id).is_some_and(|schedule| schedule.key.as_bytes() == key.as_bytes()) {
-            return Some((locked, id));
-        }
-        drop(locked);
-        self.lock_found(key)
     }
 
     /// Locks the shards of a request: that of its host, and those of its other scopes.
@@ -292,15 +264,6 @@ mod tests {
             let here = shards.iter().filter(|here| **here == shard).count();
             assert!(here < 60, "{here} of 1000 in shard {shard}");
         }
-    }
-
-    #[test]
-    fn a_place_leads_back_to_its_schedule_if_it_fits() {
-        for (shard, index) in [(0, 0), (63, 0), (5, 7), (63, (1 << 26) - 1)] {
-            let id = ScheduleId { shard, index };
-            assert_eq!(ScheduleId::at(id.place()), id);
-        }
-        assert_eq!(ScheduleId { shard: 1, index: 1 << 26 }.place(), 0);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, advance, sleep};
 
 use crate::parts::support::pacing::{
-    Deferral, Lagging, Log, deferral, group, host, joined, ms, one_second, page, s, url,
+    Deferral, Lagging, Log, deferral, group, joined, ms, one_second, page, s, url,
 };
 
 #[tokio::test(start_paused = true)]
@@ -287,30 +287,6 @@ async fn a_queue_head_that_is_not_polled_is_passed_over() {
     assert_eq!(pacer.take("a.example").await.waited(), s(1), "after the one behind, which it has woken");
     assert!(behind.await.unwrap().0.is_ok());
     assert_eq!(deferral(asleep.await).wait, ms(1), "no caller is asked to come back this instant");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_known_free_host_without_waiters_takes_the_short_way() {
-    let pacer = Pacer::new(one_second());
-    let short_from = |place| pacer.at_once(&page("a.example"), s(0), place);
-    assert!(short_from(0).is_none(), "it is not known");
-    let open = pacer.take("a.example").await;
-    sleep(s(5)).await;
-    assert!(short_from(0).is_none(), "one is in flight");
-    drop(open);
-    sleep(ms(999)).await;
-    assert!(short_from(0).is_none(), "the delay");
-    sleep(ms(1)).await;
-    short_from(0).expect("the delay has passed in this instant").finish();
-    let mut waiting = Box::pin(pacer.try_take("a.example"));
-    assert!(waiting.as_mut().now_or_never().is_none());
-    sleep(s(2)).await;
-    assert!(short_from(0).is_none(), "a request waits, though the host is free");
-    drop(waiting);
-    let place = pacer.place(&host("a.example"));
-    for place in [place, place + 1, u32::MAX] {
-        short_from(place).expect("wherever it is looked for first").give_back();
-    }
 }
 
 #[tokio::test(start_paused = true)]
