@@ -311,7 +311,7 @@ impl Gate {
         self.pacer.next_ready(hosts)
     }
 
-    /// Backs off a host, or a group of hosts by its key, until `until`, unless it is backed off for longer. Returns the end of the backoff.
+    /// Backs off a host, or a group of hosts by its name, until `until`, unless it is backed off for longer. Returns the end of the backoff.
     ///
     /// A time more than 27 h ahead is considered a mistake and cut to 24 h.
     ///
@@ -328,8 +328,8 @@ impl Gate {
     /// assert!(matches!(denied.kind(), DeniedKind::Deferred { reason: DeferReason::Backoff { .. } }));
     /// # Ok(()) }
     /// ```
-    pub fn back_off(&self, scope: impl AsRef<str>, until: WallMillis) -> WallMillis {
-        self.pacer.back_off(scope.as_ref(), until, BackoffCause::Operator)
+    pub fn back_off(&self, host: impl AsRef<str>, until: WallMillis) -> WallMillis {
+        self.pacer.back_off(&self.pacer.policy.key.of_host(host.as_ref()), until, BackoffCause::Operator)
     }
 
     /// The report of a host, if the host is known.
