@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use abide_robots::ProductToken;
@@ -172,7 +171,6 @@ impl GateBuilder {
             // A new Crawl-delay also applies to requests that already wait for a permit.
             if let Event::RobotsChanged { entry: answer, .. } = event {
                 waiting.change_crawl_delay(answer.origin(), answer.crawl_delay().unwrap_or_default());
-                answer.place.store(waiting.place(&answer.origin().host()), Ordering::Relaxed);
             }
         })];
         observers.extend(self.observers.iter().cloned());

@@ -41,20 +41,20 @@ pub(crate) struct Refusal {
     pub(crate) kind: DeniedKind,
     pub(crate) retry_at: Option<WallMillis>,
     /// The host or group that a deferred request waits for, where that need not be the host of the URL.
-    pub(crate) scope: Option<Box<str>>,
+    pub(crate) key: Option<Box<str>>,
 }
 
 impl Refusal {
-    pub(crate) fn deferred(reason: DeferReason, retry_at: WallMillis, scope: Option<&str>) -> Self {
-        let (retry_at, scope) = (Some(retry_at), scope.map(Into::into));
-        Self { retry_at, scope, ..DeniedKind::Deferred { reason }.into() }
+    pub(crate) fn deferred(reason: DeferReason, retry_at: WallMillis, key: Option<&str>) -> Self {
+        let (retry_at, key) = (Some(retry_at), key.map(Into::into));
+        Self { retry_at, key, ..DeniedKind::Deferred { reason }.into() }
     }
 }
 
 impl From<DeniedKind> for Refusal {
     /// Without a time to retry.
     fn from(kind: DeniedKind) -> Self {
-        Self { kind, retry_at: None, scope: None }
+        Self { kind, retry_at: None, key: None }
     }
 }
 
@@ -137,7 +137,7 @@ pub enum DeniedKind {
     },
     /// A callback of yours panicked, so the request was not sent.
     Panicked {
-        /// Which one: a clock, an observer, a scope.
+        /// Which one: a clock, an observer, a pacing key.
         callback: &'static str,
     },
     /// The site disallows the use that the pages are for, in its robots.txt or tdmrep.json: skip the URL.
@@ -301,7 +301,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A Location may be 300 KB long.
         let shown = |url: &Url| Escaped(url.as_str().as_bytes()).to_string();
-        let Inner { refusal: Refusal { kind, retry_at, scope }, url, redirects, .. } = &*self.inner;
+        let Inner { refusal: Refusal { kind, retry_at, key }, url, redirects, .. } = &*self.inner;
         let hop = match redirects.len() {
             0 => String::new(),
             number => format!(" (redirect {number})"),
@@ -315,7 +315,7 @@ impl fmt::Display for Denied {
             }
             DeniedKind::Deferred { reason } => {
                 write!(f, "{} is deferred{hop}: ", shown(url))?;
-                reason.sentence(scope.as_deref().or(url.host_str()).unwrap_or_default(), f)?;
+                reason.sentence(key.as_deref().or(url.host_str()).unwrap_or_default(), f)?;
                 let Some(retry_at) = retry_at else { return Ok(()) };
                 write!(f, "; not before {}", date_from(*retry_at))
             }

@@ -25,7 +25,7 @@ use crate::{Failure, Origin, StoreError};
 ///
 /// fn observe(event: &Event<'_>) {
 ///     match event {
-///         Event::BackedOff { scope, lasts, .. } => println!("{scope} is backed off for {lasts:?}"),
+///         Event::BackedOff { key, lasts, .. } => println!("{key} is backed off for {lasts:?}"),
 ///         Event::Refused { denied, .. } => println!("{denied}"),
 ///         _ => {}
 ///     }
@@ -64,14 +64,14 @@ pub enum Event<'a> {
     /// A request got its permit after this long.
     Granted {
         /// The host.
-        scope: &'a str,
+        key: &'a str,
         /// Zero if it could go at once.
         waited: Duration,
     },
     /// A request was deferred.
     Deferred {
-        /// The host, or the group of hosts.
-        scope: &'a str,
+        /// The host, or the name of the group of hosts.
+        key: &'a str,
         /// How long from now.
         wait: Duration,
         /// Why.
@@ -80,7 +80,7 @@ pub enum Event<'a> {
     /// A host is backed off, or its backoff is extended.
     BackedOff {
         /// The host.
-        scope: &'a str,
+        key: &'a str,
         /// How long from now.
         lasts: Duration,
         /// Why.
@@ -89,14 +89,14 @@ pub enum Event<'a> {
     /// A response has a `RateLimit` or `X-RateLimit` field that no server can mean, such as a time below zero. It is ignored.
     RateLimitIgnored {
         /// The host.
-        scope: &'a str,
+        key: &'a str,
         /// Which field.
         field: &'static str,
     },
     /// A host could not be reached several times in a row, and nothing is sent to it for a while.
     BreakerOpened {
         /// The host.
-        scope: &'a str,
+        key: &'a str,
         /// How long from now.
         lasts: Duration,
         /// The last failure.
@@ -105,7 +105,7 @@ pub enum Event<'a> {
     /// A body has been open for 60 s. Reported once per body.
     BodyOpen {
         /// The host.
-        scope: &'a str,
+        key: &'a str,
         /// How long.
         open: Duration,
     },
@@ -124,7 +124,7 @@ pub enum Event<'a> {
     /// A host is crawled faster than by default, as configured. Reported once, at the start.
     Exception {
         /// The host, or `every host`.
-        scope: &'a str,
+        key: &'a str,
         /// The delay between its requests.
         delay: Duration,
         /// How many may be in flight.
@@ -160,25 +160,25 @@ impl Event<'_> {
     fn trace(&self) {
         use tracing::{debug, info, trace, warn};
         match self {
-            Event::Granted { scope, waited } => {
-                trace!(name: "abide.pacing.granted", target: "abide::pacing", scope, ?waited, "permit granted");
+            Event::Granted { key, waited } => {
+                trace!(name: "abide.pacing.granted", target: "abide::pacing", key, ?waited, "permit granted");
             }
-            Event::Deferred { scope, wait, reason } => {
-                debug!(name: "abide.pacing.deferred", target: "abide::pacing", scope, ?wait, ?reason, "deferred");
+            Event::Deferred { key, wait, reason } => {
+                debug!(name: "abide.pacing.deferred", target: "abide::pacing", key, ?wait, ?reason, "deferred");
             }
-            Event::BackedOff { scope, lasts, cause } => {
-                info!(name: "abide.pacing.backed_off", target: "abide::pacing", scope, ?lasts, ?cause, "the host is backed off");
+            Event::BackedOff { key, lasts, cause } => {
+                info!(name: "abide.pacing.backed_off", target: "abide::pacing", key, ?lasts, ?cause, "the host is backed off");
             }
-            Event::RateLimitIgnored { scope, field } => debug!(
-                name: "abide.pacing.rate_limit_ignored", target: "abide::pacing", scope, field,
+            Event::RateLimitIgnored { key, field } => debug!(
+                name: "abide.pacing.rate_limit_ignored", target: "abide::pacing", key, field,
                 "the field has an absurd value and is ignored"
             ),
-            Event::BreakerOpened { scope, lasts, failure } => info!(
-                name: "abide.pacing.breaker_opened", target: "abide::pacing", scope, ?lasts, fault = %failure,
+            Event::BreakerOpened { key, lasts, failure } => info!(
+                name: "abide.pacing.breaker_opened", target: "abide::pacing", key, ?lasts, fault = %failure,
                 "the host can't be reached; no requests are sent to it for now"
             ),
-            Event::BodyOpen { scope, open } => warn!(
-                name: "abide.pacing.body_open", target: "abide::pacing", scope, ?open,
+            Event::BodyOpen { key, open } => warn!(
+                name: "abide.pacing.body_open", target: "abide::pacing", key, ?open,
                 "a response has been open for long: read its body to the end, or drop it"
             ),
             Event::StoreDown { reason } => warn!(
@@ -193,8 +193,8 @@ impl Event<'_> {
                 name: "abide.pacing.overgrown", target: "abide::pacing", hosts,
                 "more hosts are in use than the table should hold; all are kept"
             ),
-            Event::Exception { scope, delay, max_in_flight } => info!(
-                name: "abide.pacing.exception", target: "abide::pacing", scope, ?delay, max_in_flight,
+            Event::Exception { key, delay, max_in_flight } => info!(
+                name: "abide.pacing.exception", target: "abide::pacing", key, ?delay, max_in_flight,
                 "not paced by the polite default, as configured"
             ),
             Event::Overridden { origin, reason } => warn!(

@@ -243,36 +243,6 @@ impl Gate {
         verdict: &mut Verdict,
         left: &mut Duration,
     ) -> Result<Permit, Denied> {
-        // This is looked at first, because a permit that is given back is still reported as granted.
-        if !verdict.has_lapsed(self.clock.wall())
-            && let Some(permit) = self.acquire_at_once(url, verdict)
-        {
-            return Ok(permit);
-        }
-        Box::pin(self.acquire_after_waiting(url, verdict, left)).await
-    }
-
-    /// Like [`acquire`](Self::acquire), if the permit is there this instant and no store is to be asked for it. `None` otherwise.
-    ///
-    /// `verdict` comes from [`check_at_once`](Self::check_at_once) just now: whether its rules have expired is not checked.
-    #[inline]
-    pub fn acquire_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
-        let place = &verdict.entry()?.place;
-        let known = place.load(Ordering::Relaxed);
-        let permit = self.pacer.at_once(url, verdict.crawl_delay().unwrap_or_default(), known)?;
-        // Written only when it is news, because every other core then fetches the entry from memory again.
-        if permit.place() != known {
-            place.store(permit.place(), Ordering::Relaxed);
-        }
-        Some(permit)
-    }
-
-    async fn acquire_after_waiting(
-        &self,
-        url: &Url,
-        verdict: &mut Verdict,
-        left: &mut Duration,
-    ) -> Result<Permit, Denied> {
         loop {
             let delay =
                 if verdict.is_robots_txt() { last_delay(&self.pacer, url) } else { verdict.crawl_delay() };
@@ -341,7 +311,7 @@ impl Gate {
         self.pacer.next_ready(hosts)
     }
 
-    /// Backs off a host, or a group of hosts by its key, until `until`, unless it is backed off for longer. Returns the end of the backoff.
+    /// Backs off a host, or a group of hosts by its name, until `until`, unless it is backed off for longer. Returns the end of the backoff.
     ///
     /// A time more than 27 h ahead is considered a mistake and cut to 24 h.
     ///
@@ -358,8 +328,8 @@ impl Gate {
     /// assert!(matches!(denied.kind(), DeniedKind::Deferred { reason: DeferReason::Backoff { .. } }));
     /// # Ok(()) }
     /// ```
-    pub fn back_off(&self, scope: impl AsRef<str>, until: WallMillis) -> WallMillis {
-        self.pacer.back_off(scope.as_ref(), until, BackoffCause::Operator)
+    pub fn back_off(&self, host: impl AsRef<str>, until: WallMillis) -> WallMillis {
+        self.pacer.back_off(&self.pacer.policy.key.of_host(host.as_ref()), until, BackoffCause::Operator)
     }
 
     /// The report of a host, if the host is known.

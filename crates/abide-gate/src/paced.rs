@@ -81,7 +81,7 @@ impl PacedFetch {
             return Err(FetchError::new(refused, refused.to_string()));
         }
         let (permit, fetching) = self.admitted(&request).await?;
-        self.pacer.granted(request.url(), &permit);
+        self.pacer.granted(&permit);
         let granted =
             budget_when(self.places.available_permits().saturating_add(1), self.places_max, request.budget);
         let now = self.clock.now();
@@ -89,7 +89,7 @@ impl PacedFetch {
         let started = now.checked_sub(request.budget.saturating_sub(granted)).unwrap_or(now);
         request.budget = granted;
         self.sign(&mut request, signer)?;
-        let (url, throttle, waits) = (request.url().clone(), request.throttle, request.permit_wait.clone());
+        let (throttle, waits) = (request.throttle, request.permit_wait.clone());
         let mut fetched = self.fetch.fetch(request.clone()).await;
         request.budget = granted.saturating_sub(self.clock.now().saturating_duration_since(now));
         // RFC 9112 §9.3.1: a kept connection can be closed while a request is on its way. It is a GET, so it is sent again, on a new connection.
@@ -109,11 +109,10 @@ impl PacedFetch {
                 if let Some(throttle) = throttle
                     && let WaitRequest::Throttle { .. } =
                         wait_request(reply.status(), reply.headers(), before)
-                    && let Ok(host) = Host::of(&url)
                 {
                     let cause = BackoffCause::Answer { status: reply.status().as_u16(), retry_after: None };
                     let until = self.clock.wall().plus(throttle);
-                    backoff = Some(self.pacer.back_off(host.as_str(), until, cause));
+                    backoff = Some(self.pacer.back_off(&permit.key, until, cause));
                 }
                 // A backoff counts on the monotonic clock, this entry on the wall clock, and must have expired when the host is requested again,
                 // first for robots.txt. The thread may have stood still between the two readings, and each is off by a rounding.

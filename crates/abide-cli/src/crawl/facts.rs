@@ -108,21 +108,21 @@ impl Watch {
 }
 
 fn fact(event: &Event<'_>, at: Duration) -> Option<Fact> {
-    let backoff = |scope: &str, lasts: Duration, why: String| {
+    let backoff = |key: &str, lasts: Duration, why: String| {
         let backoff = BackoffSpan { from: at, until: at + lasts, why };
-        Some(Fact::Backoff { host: scope.to_owned(), backoff })
+        Some(Fact::Backoff { host: key.to_owned(), backoff })
     };
     match event {
-        Event::Granted { scope, waited } => {
+        Event::Granted { key, waited } => {
             let is_robots = OF_PAGE.try_with(|()| ()).is_err();
-            Some(Fact::Permit { host: (*scope).to_owned(), at, waited: *waited, is_robots })
+            Some(Fact::Permit { host: (*key).to_owned(), at, waited: *waited, is_robots })
         }
         Event::RobotsAnswered { entry } => {
             let site = entry.origin().robots_url().join("/").ok()?;
             Some(Fact::Robots { site, at, status: status(entry) })
         }
-        Event::BackedOff { scope, lasts, cause } => backoff(scope, *lasts, why(cause)),
-        Event::BreakerOpened { scope, lasts, failure } => backoff(scope, *lasts, failure.to_string()),
+        Event::BackedOff { key, lasts, cause } => backoff(key, *lasts, why(cause)),
+        Event::BreakerOpened { key, lasts, failure } => backoff(key, *lasts, failure.to_string()),
         _ => None,
     }
 }

@@ -223,7 +223,7 @@ impl Report {
     pub(crate) fn unsent(&self, abide: &Abide) -> Vec<String> {
         let unsent = abide.gate().reports().into_iter().filter(|known| known.requests == 0);
         let is_counted = |name: &String| self.hosts.get(name).is_some_and(|host| !host.begun.is_empty());
-        unsent.map(|known| known.scope.into()).filter(is_counted).collect()
+        unsent.map(|known| (*known.key).into()).filter(is_counted).collect()
     }
 
     /// What can be said only at the end.

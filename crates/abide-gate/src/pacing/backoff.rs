@@ -39,7 +39,7 @@ pub enum BackoffCause {
     Shared,
 }
 
-/// The backoff of one scope. It may have passed; throttles outlive it.
+/// The backoff of one host. It may have passed; throttles outlive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostBackoff {
     pub(crate) began: Moment,

@@ -7,11 +7,9 @@ use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::{Duration, SystemTime};
 
-use super::acquire::Request;
 use super::backoff::BackoffCause;
+use super::host::{Due, PacedHost, Request, WaitReason};
 use super::pacer::Pacer;
-use super::queue::DeadlineExceeded;
-use super::schedule::{Schedule, WaitReason};
 use crate::clock::Moment;
 use crate::denied::Refusal;
 use crate::event::Event;
@@ -78,7 +76,7 @@ pub enum DeferReason {
 }
 
 impl DeferReason {
-    fn of(why: WaitReason, host: &Schedule, pacer: &Pacer, now: Moment, wall: WallMillis) -> Self {
+    fn of(why: WaitReason, host: &PacedHost, pacer: &Pacer, now: Moment, wall: WallMillis) -> Self {
         match why {
             WaitReason::Store => {
                 let reason = pacer.store.as_ref().map(|store| store.reason()).unwrap_or_default();
@@ -101,29 +99,29 @@ impl DeferReason {
         }
     }
 
-    pub(crate) fn sentence(&self, scope: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scope = Escaped(scope.as_bytes());
+    pub(crate) fn sentence(&self, key: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = Escaped(key.as_bytes());
         match self {
             Self::Backoff { status: Some(status), retry_after: Some(asked) } => {
-                write!(f, "{scope} returned {status} with a Retry-After of {}", Span(*asked))
+                write!(f, "{key} returned {status} with a Retry-After of {}", Span(*asked))
             }
             Self::Backoff { status: Some(status), retry_after: None } => {
-                write!(f, "{scope} returned {status}")
+                write!(f, "{key} returned {status}")
             }
-            Self::Backoff { status: None, .. } => write!(f, "{scope} is backed off"),
-            Self::Delay { delay } => write!(f, "requests to {scope} are {} apart", Span(*delay)),
+            Self::Backoff { status: None, .. } => write!(f, "{key} is backed off"),
+            Self::Delay { delay } => write!(f, "requests to {key} are {} apart", Span(*delay)),
             Self::InFlight { open, .. } => write!(
                 f,
-                "a response of {scope} has been open for {}: read its body to the end, or drop it",
+                "a response of {key} has been open for {}: read its body to the end, or drop it",
                 Span(*open)
             ),
-            Self::Breaker { cause } => write!(f, "no requests are sent to {scope} for now, because {cause}"),
-            Self::RateLimit => write!(f, "{scope} has few requests left, by its RateLimit fields"),
+            Self::Breaker { cause } => write!(f, "no requests are sent to {key} for now, because {cause}"),
+            Self::RateLimit => write!(f, "{key} has few requests left, by its RateLimit fields"),
             Self::Redirect { status, retry_after } => {
                 write!(f, "a {status} redirect has a Retry-After of {}", Span(*retry_after))
             }
-            Self::Robots => write!(f, "the robots.txt of {scope} has to wait"),
-            Self::OtherProcess => write!(f, "another process is sending requests to {scope}"),
+            Self::Robots => write!(f, "the robots.txt of {key} has to wait"),
+            Self::OtherProcess => write!(f, "another process is sending requests to {key}"),
             Self::Store { reason } => write!(f, "the shared store does not respond ({reason})"),
         }
     }
@@ -133,27 +131,23 @@ impl Pacer {
     /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out why. The earliest sensible time to
     /// come back is the end of the backoff, or when the queue as it stands has drained, and a delay behind those that were deferred before.
     /// Nothing is reserved: the first to come is the first to go.
-    pub(crate) fn defer(&self, request: &Request<'_>, exceeded: DeadlineExceeded, now: Moment) -> Refusal {
+    pub(crate) fn defer(&self, key: &str, request: &Request<'_>, due: Due, now: Moment) -> Refusal {
         // The user's clock is read before the lock is taken.
-        let (asked, wall) = (request.scope(exceeded.scope), self.wall());
-        let (scope, url) =
-            (&*asked.key, BuildHasherDefault::<DefaultHasher>::default().hash_one(request.url));
-        // No caller is asked to come back this instant, which would be a busy loop. A request that is not first in one of its queues may find
-        // all hosts free: those before it wait for another scope.
-        let earliest = exceeded.start.at.max(now.plus(Duration::from_millis(1)));
-        let (at, reason) = self
-            .with_schedule(scope, |schedule| {
-                schedule.counts.deferrals = schedule.counts.deferrals.saturating_add(1);
-                let at = match request.purpose.is_background() {
-                    true => earliest,
-                    false => schedule.come_back(url, earliest, asked.terms.delay),
-                };
-                (at, DeferReason::of(exceeded.start.why, schedule, self, now, wall))
-            })
-            .unwrap_or((earliest, DeferReason::OtherProcess));
-        let wait = at.since(now);
-        self.observers.notify(&Event::Deferred { scope, wait, reason: &reason });
-        Refusal::deferred(reason, self.wall_at(now, at), Some(scope))
+        let wall = self.wall();
+        let url = BuildHasherDefault::<DefaultHasher>::default().hash_one(request.url);
+        // No caller is asked to come back this instant, which would be a busy loop.
+        let earliest = due.at.max(now.plus(Duration::from_millis(1)));
+        let deferred = self.hosts.find(key, |host| {
+            host.counts.deferrals = host.counts.deferrals.saturating_add(1);
+            let at = match request.purpose.is_background() {
+                true => earliest,
+                false => host.come_back(url, earliest, request.terms.delay),
+            };
+            (at, DeferReason::of(due.why, host, self, now, wall))
+        });
+        let (at, reason) = deferred.unwrap_or((earliest, DeferReason::OtherProcess));
+        self.observers.notify(&Event::Deferred { key, wait: at.since(now), reason: &reason });
+        Refusal::deferred(reason, self.wall_at(now, at), Some(key))
     }
 }
 

@@ -29,9 +29,6 @@ pub(crate) struct Lease {
     /// How many changes of the state the store must know of, and how many of them it knows.
     pub(crate) changes: u64,
     pub(crate) saved: u64,
-    /// How often it was given up. A lease that was asked for before the last time is none: with a group's lease, its hosts are given up while
-    /// their own commands may be under way.
-    pub(crate) given_up: u32,
     /// The process is about to end: what is not needed is given up as soon as possible.
     pub(crate) leaves: bool,
     /// By how much the backoff may have grown between the store and here. Zero: this process has set it.
@@ -353,7 +350,6 @@ impl Lease {
             LeasePhase::NotHeld { elsewhere, .. } => elsewhere,
         };
         self.phase = LeasePhase::NotHeld { again, elsewhere, is_next: false };
-        self.given_up = self.given_up.wrapping_add(1);
     }
 
     /// The store has replied: it knows the first `changes` changes, and a request was last on its way at `last`, as far as it knows.

@@ -1,17 +1,15 @@
-//! The leases that a request needs, where processes share a store.
+//! The lease that a request needs, where processes share a store.
 //!
-//! The queue head waits for them in its place, so that whatever the store says or fails to say, this process
+//! The queue head waits for it in its place, so that whatever the store says or fails to say, this process
 //! sends no faster than it would alone. If the store does not reply, hosts whose lease this process has go on
 //! as before, and others wait for it, unless the policy says otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquire::{Claim, Claims, Request};
+use super::host::{Due, Grant, Request, WaitReason};
 use super::lease::Readiness;
 use super::policy::OnStoreOutage;
-use super::queue::DeadlineExceeded;
-use super::schedule::{Start, WaitReason};
 use super::shared_store::{SharedStore, User};
 use crate::clock::Moment;
 
@@ -22,79 +20,55 @@ const LEASE_WAIT_MIN: Duration = Duration::from_millis(250);
 /// soon after the store.
 const OUTAGE_WAIT: Duration = Duration::from_secs(2);
 
-/// The leases of one request: its place among the users of each.
+/// The lease of one request, and its place among the users of that, from its turn on.
 #[derive(Debug)]
-pub(crate) struct Leases {
+pub(crate) struct Leasing {
     pub(crate) store: Arc<SharedStore>,
-    /// The widest scope first: the process that has its lease is the only one that sends to the others, and needs theirs only for what is
-    /// known of them. So two processes never wait for each other.
-    pub(crate) users: Vec<User>,
+    pub(crate) user: Option<User>,
 }
 
-impl Leases {
-    /// Marks the request as sent under all leases, if it has asked for all of them and nothing keeps it from being sent.
-    pub(crate) fn try_begin(&mut self, request: &Request<'_>, claims: &Claims, now: Moment) -> bool {
-        let has_all = self.users.len() > claims.others.len();
-        let is_free = has_all && self.obstacle(request, claims, now).is_none();
-        let mut users = self.users.iter_mut().zip(claims.widest_first());
-        let is_beside = |claim: &Claim| claims.beside.is_some() && claim.feedback;
-        let mut begin = |(user, (_, claim)): (&mut User, (u8, &Claim))| {
-            user.try_begin(claim.terms.delay, is_beside(claim), now)
-        };
-        if is_free && users.all(&mut begin) {
-            return true;
-        }
-        // One has just been given up: the others are not used either.
-        self.users.iter_mut().for_each(|user| user.end(now));
-        false
+impl Leasing {
+    /// Marks the request as sent under the lease, if it has asked for it and nothing keeps it from being sent.
+    pub(crate) fn try_begin(&mut self, request: &Request<'_>, grant: Grant, now: Moment) -> bool {
+        let Some(user) = &mut self.user else { return false };
+        let is_free = due(&self.store, user, request, grant, now).is_none();
+        is_free && user.try_begin(grant.delay, request.purpose.beside().is_some(), now)
     }
 
-    /// What keeps the request from being sent, now that its turn has come in this process. It asks for one lease after the other.
+    /// What keeps the request from being sent, now that its turn has come in this process.
     pub(crate) fn obstacle(
         &mut self,
+        key: &Arc<str>,
         request: &Request<'_>,
-        claims: &Claims,
+        grant: Grant,
         now: Moment,
-    ) -> Option<DeadlineExceeded> {
-        // What ends nobody knows when is waited for as long as the caller can.
-        let wait_for = |why, wait| {
-            let is_patient = now < request.deadline;
-            (if is_patient { request.deadline } else { now.plus(wait) }, why)
-        };
-        for (n, (scope, claim)) in claims.widest_first().enumerate() {
-            let key = &*request.scope(scope).key;
-            if n == self.users.len() {
-                let under = self.users.first().map(User::key);
-                self.users.push(self.store.enter(key.into(), under, claim.terms.delay));
-            }
-            let Some(user) = self.users.get(n) else { break };
-            let (at, why) = match user.readiness(claim.terms.delay, now) {
-                Readiness::Now => continue,
-                Readiness::At(at) => (at, WaitReason::Delay(claim.terms.delay)),
-                Readiness::Leased => {
-                    // Another process may need the others under that group.
-                    if n == 0 {
-                        self.users.truncate(1);
-                    }
-                    wait_for(WaitReason::OtherProcess, request.host.terms.delay.max(LEASE_WAIT_MIN))
-                }
-                Readiness::Alone => match self.store.options.on_outage {
-                    OnStoreOutage::Continue { workers } => {
-                        let delay = claim.terms.delay.saturating_mul(workers.max(1));
-                        // At a time of its own within the first of these delays: all processes notice the
-                        // outage at once.
-                        let first = self.store.outage().began.plus(delay.mul_f64(self.store.unit(key)));
-                        (claim.before.plus(delay).max(first), WaitReason::Delay(claim.terms.delay))
-                    }
-                    OnStoreOutage::Defer | OnStoreOutage::FailClosed => {
-                        wait_for(WaitReason::Store, OUTAGE_WAIT)
-                    }
-                },
-            };
-            if at > now {
-                return Some(DeadlineExceeded { start: Start { at, why }, scope });
-            }
-        }
-        None
+    ) -> Option<Due> {
+        let user = self.user.get_or_insert_with(|| self.store.enter(Arc::clone(key), grant.delay));
+        due(&self.store, user, request, grant, now)
     }
+}
+
+/// When the request may start by its lease, if that is not now.
+fn due(store: &SharedStore, user: &User, request: &Request<'_>, grant: Grant, now: Moment) -> Option<Due> {
+    // What ends nobody knows when is waited for as long as the caller can.
+    let wait_for = |why, wait| {
+        let is_patient = now < request.deadline;
+        Due { at: if is_patient { request.deadline } else { now.plus(wait) }, why }
+    };
+    let due = match user.readiness(grant.delay, now) {
+        Readiness::Now => return None,
+        Readiness::At(at) => Due { at, why: WaitReason::Delay(grant.delay) },
+        Readiness::Leased => wait_for(WaitReason::OtherProcess, request.terms.delay.max(LEASE_WAIT_MIN)),
+        Readiness::Alone => match store.options.on_outage {
+            OnStoreOutage::Continue { workers } => {
+                let delay = grant.delay.saturating_mul(workers.max(1));
+                // At a time of its own within the first of these delays: all processes notice the
+                // outage at once.
+                let first = store.outage().began.plus(delay.mul_f64(store.unit(user.key())));
+                Due { at: grant.before.plus(delay).max(first), why: WaitReason::Delay(grant.delay) }
+            }
+            OnStoreOutage::Defer | OnStoreOutage::FailClosed => wait_for(WaitReason::Store, OUTAGE_WAIT),
+        },
+    };
+    (due.at > now).then_some(due)
 }

@@ -16,8 +16,9 @@
 //! the spellings of one address ([`Host`](crate::Host)).
 //!
 //! ```text
-//! acquire(url, ..) ──▶ scope    the host, and groups that the policy adds
-//!                     schedule when: state × terms × now          (plain functions)
+//! acquire(url, ..) ──▶ key      the host, or a group of hosts
+//!                     hosts    what is known of it
+//!                     host     go, wait, or defer: state × request × now   (plain functions)
 //!                     queue    who waits
 //!                     lease    whether this process has the lease of the host, if processes share a HostStore
 //!        Permit ◀──── pacer    on the wire, until the response has ended
@@ -40,14 +41,13 @@
 )]
 
 // In the order in which a request meets them.
+mod key;
 mod pacer;
 mod policy;
-mod scope;
 
-mod acquire;
+mod host;
+mod hosts;
 mod queue;
-mod schedule;
-mod table;
 
 mod backoff;
 mod breaker;
@@ -67,16 +67,16 @@ mod leases;
 mod shared_store;
 mod store;
 
-pub(crate) use acquire::Purpose;
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
 pub use deferral::DeferReason;
+pub(crate) use host::Purpose;
 pub use host_state::HostEntry;
+pub use key::PacingKey;
 pub use next_hop::NextHop;
 pub(crate) use pacer::Pacer;
 pub use pacer::Permit;
 pub use policy::{DELAY_MAX, FILE_DELAY_MAX, OnStoreOutage, PacePolicy};
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
-pub use scope::Scope;
 pub use store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 pub use wait_request::{WaitRequest, wait_request};

@@ -1,23 +1,21 @@
 //! What responses and failures do to a host: backoffs, the circuit breaker, the adaptive delay.
 //!
 //! `wait_request` says what a response asks for, `backoff` and `breaker` what comes of it, as plain
-//! functions. Here the result is written into the schedules that the request had a permit of, waiters whose
+//! functions. Here the result is written into the host that the request had a permit of, waiters whose
 //! permit cannot come in time any more are refused at once, and observers and the shared store are notified.
 //! A backoff that comes from outside, from the operator or from another process, goes the same way.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
 
-use super::acquire::{self, Claims};
 use super::backoff::{BackoffCause, HostBackoff, credible};
 use super::breaker::Breaker;
+use super::host::whole_millis;
 use super::lease::SLACK;
 use super::pacer::{Pacer, Permit};
 use super::policy::DELAY_MAX;
 use super::rate_limit::{has_rate_limit, rate_limit};
-use super::schedule::whole_millis;
 use super::store::Backoff;
 use super::wait_request::{WaitRequest, wait_request};
 use crate::clock::Moment;
@@ -64,7 +62,7 @@ impl Permit {
     /// a row open the circuit breaker, and any other response closes it. Call this once per request, and not
     /// for informational responses (1xx).
     pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
-        let (pacer, claims, started) = (&self.pacer, &self.claims, self.started);
+        let (pacer, started) = (&self.pacer, self.started);
         if status.is_informational() {
             return None;
         }
@@ -72,7 +70,7 @@ impl Permit {
         let asked = pacer.asked(status, headers);
         // Nearly all responses end here: nothing changes, and no waiter need be woken.
         let is_news = asked.backs_off() || asked == WaitRequest::ServerError || has_rate_limit(headers);
-        if !is_news && !is_adaptive && !pacer.has_feedback(claims) {
+        if !is_news && !is_adaptive && !pacer.has_feedback(&self.key) {
             return None;
         }
         let (now, status_code) = (pacer.now_or_system(), status.as_u16());
@@ -81,16 +79,12 @@ impl Permit {
             // The draft, "Client Behavior": "the Retry-After field MUST take precedence".
             WaitRequest::Throttle { retry_after: Some(_) } | WaitRequest::Backoff { .. } => None,
             _ => rate_limit(headers, pacer.wall()).unwrap_or_else(|field| {
-                let host = claims.host.schedule;
-                let scope = claims.lock(&pacer.table).schedule(host).map(|host| host.key.as_str().to_owned());
-                if let Some(scope) = &scope {
-                    pacer.observers.notify(&Event::RateLimitIgnored { scope, field });
-                }
+                pacer.observers.notify(&Event::RateLimitIgnored { key: &self.key, field });
                 None
             }),
         };
         let jitter = if asked.backs_off() { pacer.jitter.draw() } else { 0.0 };
-        pacer.feed_back(claims, now, |feedback| {
+        pacer.feed_back(&self.key, now, |feedback| {
             feedback.breaker = match asked {
                 WaitRequest::ServerError => {
                     feedback.breaker.after(Failure::Status(status_code), started, now)
@@ -119,14 +113,14 @@ impl Permit {
     /// Reports that the request failed without a response. Returns the end of the host's backoff or of the breaker's pause, if there is
     /// one. Await [`saved`](Self::saved) before you return the error.
     pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
-        let (pacer, claims, started) = (&self.pacer, &self.claims, self.started);
+        let (pacer, started) = (&self.pacer, self.started);
         // The host has no part in what we refuse.
         if fault.is_refused() {
             return None;
         }
         let now = pacer.now_or_system();
         let jitter = pacer.jitter.draw();
-        pacer.feed_back(claims, now, |feedback| {
+        pacer.feed_back(&self.key, now, |feedback| {
             if fault == Failure::EnhanceYourCalm {
                 feedback.backoff =
                     feedback.backoff.after(BackoffCause::EnhanceYourCalm, started, now, jitter);
@@ -152,92 +146,72 @@ impl Pacer {
     }
 
     /// [`Gate::back_off`](crate::Gate::back_off), for any cause.
-    pub(crate) fn back_off(&self, scope: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
+    pub(crate) fn back_off(&self, key: &str, until: WallMillis, cause: BackoffCause) -> WallMillis {
         let now = self.now_or_system();
         let until = now.plus(credible(until.since(self.wall())));
-        let (backoff, is_extended) = self.extend_backoff(scope, until, 0, cause, now);
+        let (backoff, is_extended) = self.extend_backoff(key, until, 0, cause, now);
         if is_extended {
-            self.share(scope);
+            self.share(key);
         }
         self.wall_at(now, backoff.until)
     }
 
-    /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it in the queue of its host, and for
-    /// those who ask with the delay that was last asked for.
+    /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it, and for those who ask with the delay
+    /// that was last asked for.
     pub(crate) fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
-        let (now, host) = (self.now_or_system(), origin.host());
-        let delay = self.policy.terms_of(host.as_str()).at_least(delay.min(DELAY_MAX)).delay;
+        let (now, url) = (self.now_or_system(), origin.robots_url());
+        // A key that panics refuses each request as well.
+        let Ok((key, terms)) = self.key_and_terms(&url, delay.min(DELAY_MAX)) else { return };
         self.act(|effects| {
-            self.with_schedule(host.as_str(), |schedule| {
-                if let Some(queue) = schedule.queue_mut() {
-                    queue.change_delay(origin, delay);
-                }
-                schedule.will_ask(delay);
-                schedule.changed(now, &mut effects.wakers);
+            self.hosts.find(&key, |host| {
+                host.change_crawl_delay(origin, terms.delay, now, &mut effects.wakers);
             })
         });
     }
 
     /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts have none.
-    fn has_feedback(&self, claims: &Claims) -> bool {
-        if claims.quiet_at == Some(self.table.feedbacks.load(Ordering::Relaxed)) {
-            return false;
-        }
-        let mut found = false;
-        acquire::each(&self.table, claims, |schedule, claim| {
-            found |= claim.feedback && schedule.has_feedback()
-        });
-        found
+    fn has_feedback(&self, key: &str) -> bool {
+        self.hosts.find(key, |host| host.has_feedback()).unwrap_or_default()
     }
 
-    /// Changes what feedback belongs to, wakes who is concerned, reports what came of it.
-    fn feed_back(&self, claims: &Claims, now: Moment, change: impl Fn(&mut Feedback)) -> Option<WallMillis> {
-        let (mut news, mut until) = (Vec::new(), Moment::NEVER);
-        self.act(|effects| {
-            acquire::each(&self.table, claims, |schedule, claim| {
-                if !claim.feedback {
-                    return;
-                }
-                let before = schedule.feedback();
+    /// Changes the feedback of a host, wakes who is concerned, reports what came of it.
+    fn feed_back(&self, key: &str, now: Moment, change: impl FnOnce(&mut Feedback)) -> Option<WallMillis> {
+        let (before, after) = self.act(|effects| {
+            self.hosts.find(key, |host| {
+                let before = host.feedback();
                 let mut after = before;
                 change(&mut after);
-                if schedule.set_feedback(after, now, &mut effects.wakers) {
-                    self.table.feedbacks.fetch_add(1, Ordering::Relaxed);
-                    news.push((schedule.key.as_str().to_owned(), before, after));
-                }
-                if claim.schedule == claims.host.schedule {
-                    until = after.backoff.until.max(after.breaker.until);
-                }
-            });
-        });
-        for (scope, before, after) in &news {
-            let (was, is) = (before.backoff, after.backoff);
-            if was.until < is.until {
-                let (lasts, cause) = (is.until.since(now), is.cause);
-                self.observers.notify(&Event::BackedOff { scope, lasts, cause });
-            }
-            if was.until < is.until || was.throttles < is.throttles {
-                self.share(scope);
-            }
-            if before.breaker.until < after.breaker.until {
-                let (lasts, failure) = (after.breaker.until.since(now), after.breaker.cause);
-                self.observers.notify(&Event::BreakerOpened { scope, lasts, failure });
-            }
+                host.set_feedback(after, now, &mut effects.wakers);
+                (before, after)
+            })
+        })?;
+        let (was, is) = (before.backoff, after.backoff);
+        if was.until < is.until {
+            let (lasts, cause) = (is.until.since(now), is.cause);
+            self.observers.notify(&Event::BackedOff { key, lasts, cause });
         }
+        if was.until < is.until || was.throttles < is.throttles {
+            self.share(key);
+        }
+        if before.breaker.until < after.breaker.until {
+            let (lasts, failure) = (after.breaker.until.since(now), after.breaker.cause);
+            self.observers.notify(&Event::BreakerOpened { key, lasts, failure });
+        }
+        let until = is.until.max(after.breaker.until);
         (until > now).then(|| self.wall_at(now, until))
     }
 
     /// Saves the backoff in the shared store, so that other processes back off as well.
-    fn share(&self, scope: &str) {
+    fn share(&self, key: &str) {
         if let Some(store) = &self.store {
-            store.save(scope);
+            store.save(key);
         }
     }
 
     /// The backoff of a host as it is shared with other processes, unless it is over and its count forgiven. One that is theirs has grown by
     /// `round_trip`, and would grow each time that it goes from one process to the next.
     pub(crate) fn backoff(&self, key: &str, round_trip: Duration, now: Moment) -> Option<Backoff> {
-        let Feedback { backoff, quota, .. } = self.with_schedule(key, |schedule| schedule.feedback())?;
+        let Feedback { backoff, quota, .. } = self.hosts.find(key, |host| host.feedback())?;
         if quota <= backoff.until.max(now) {
             let shared = backoff.shared(now)?;
             return Some(Backoff { left: shared.left.saturating_sub(round_trip), ..shared });
@@ -249,7 +223,7 @@ impl Pacer {
 
     /// A backoff that the shared store knows of already. It may be over. Returns whether it is news.
     pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, now: Moment) -> bool {
-        let known = self.with_schedule(key, |schedule| schedule.feedback());
+        let known = self.hosts.find(key, |host| host.feedback());
         let Feedback { backoff: known, quota, .. } = known.unwrap_or_default();
         let HostBackoff { until, throttles, cause, .. } = HostBackoff::default().merged(shared, now);
         // A time that goes to the store and back has become longer by the round trip: that is no news.
@@ -268,20 +242,16 @@ impl Pacer {
         cause: BackoffCause,
         now: Moment,
     ) -> (HostBackoff, bool) {
-        let extended = self.act(|effects| {
-            let mut locked = self.table.lock(key);
-            locked.make_room(key, now, effects);
-            let id = locked.find_or_insert(key);
-            let schedule = locked.schedule(id)?;
-            let before = schedule.feedback();
-            let backoff = before.backoff.extended(cause, until, throttles, now);
-            schedule.set_feedback(Feedback { backoff, ..before }, now, &mut effects.wakers);
-            self.table.feedbacks.fetch_add(1, Ordering::Relaxed);
-            Some((backoff, backoff.until > before.backoff.until.max(now)))
+        let (backoff, is_extended) = self.act(|effects| {
+            self.hosts.with(key, now, effects, |host, wakers| {
+                let before = host.feedback();
+                let backoff = before.backoff.extended(cause, until, throttles, now);
+                host.set_feedback(Feedback { backoff, ..before }, now, wakers);
+                (backoff, backoff.until > before.backoff.until.max(now))
+            })
         });
-        let (backoff, is_extended) = extended.unwrap_or_default();
         if is_extended {
-            self.observers.notify(&Event::BackedOff { scope: key, lasts: backoff.until.since(now), cause });
+            self.observers.notify(&Event::BackedOff { key, lasts: backoff.until.since(now), cause });
         }
         (backoff, is_extended)
     }

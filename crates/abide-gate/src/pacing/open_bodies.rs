@@ -42,20 +42,19 @@ impl Pacer {
     /// Reports what has come of age since `seen`. Returns when the next does, if something is in flight that may.
     fn report_open(&self, seen: Moment, now: Moment) -> Option<Duration> {
         let (mut open, mut next) = (Vec::new(), None::<Moment>);
-        self.table.for_each(|schedule| {
-            // Groups have a slash in their keys; their hosts are reported.
-            if schedule.in_flight == 0 || schedule.key.as_str().contains('/') {
+        self.hosts.for_each(|host| {
+            if host.in_flight == 0 {
                 return;
             }
-            let (since, of_age) = (schedule.open_since(), schedule.open_since().plus(OPEN_MAX));
+            let (since, of_age) = (host.open_since(), host.open_since().plus(OPEN_MAX));
             if of_age > now {
                 next = Some(next.map_or(of_age, |next| next.min(of_age)));
             } else if of_age > seen {
-                open.push((schedule.key.as_str().to_owned(), now.since(since)));
+                open.push((Arc::clone(&host.key), now.since(since)));
             }
         });
-        for (scope, open) in open {
-            self.observers.notify(&Event::BodyOpen { scope: &scope, open });
+        for (key, open) in open {
+            self.observers.notify(&Event::BodyOpen { key: &key, open });
         }
         next.map(|at| at.since(now).max(PAUSE_MIN))
     }

@@ -1,43 +1,42 @@
 //! The pacer, how a request comes to its permit, and the permit.
 //!
-//! It drives the decisions of the other files and holds no rule itself: `acquire` takes the permit or a place in the queue, `schedule` says
-//! when, `observe` writes down what came back, and `leases` asks for leases where processes share a store. User code (clock,
-//! observers, scopes, wakers) is called from here, with no lock held, and a panic in it goes no further: it may ask the pacer for something,
-//! and a lock that it poisons would stop every crawl of the process.
+//! It drives [`PacedHost::step`](super::host::PacedHost::step) and holds no rule itself: it waits as that says, wakes and reports what came
+//! of it, and asks for leases where processes share a store. User code (clock, observers, pacing keys, wakers) is called from here, with no
+//! lock held, and a panic in it goes no further: it may ask the pacer for something, and a lock that it poisons would stop every crawl of the
+//! process.
 //!
 //! The delay counts from the end of the response, so the permit lives in the response body and ends when it is dropped, whatever happens to
 //! the caller. It owns all it needs, and its end awaits nothing: a `Drop` cannot.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
+use tokio::time::timeout_at;
 use url::Url;
 
-use super::acquire::{self, Claims, Purpose, QueuePlace, Request, ScopeRequest};
-use super::leases::Leases;
+use super::host::{Due, Grant, Purpose, Request, Step, Terms};
+use super::hosts::{Effects, Hosts};
+use super::leases::Leasing;
 use super::open_bodies;
 use super::policy::{DELAY_MAX, PacePolicy};
-use super::queue::{Queue, wake};
-use super::schedule::{Schedule, Terms};
+use super::queue::{Ticket, wake};
 use super::shared_store::{SharedStore, User};
 use super::store::HostStore;
-use super::table::{Effects, Table};
-use crate::clock::{Moment, Timeline};
+use crate::clock::{Moment, Timeline, has_timers};
 use crate::denied::Refusal;
 use crate::event::{Event, Observers};
 use crate::jitter::Jitter;
 use crate::origin::pacing_key_of;
-use crate::{Clock, DeniedKind, Host, SystemClock, WallMillis, caught};
+use crate::{Clock, DeniedKind, SystemClock, WallMillis, caught};
 
 /// Knows when the next request to a host may go out: what all that use it share. It keeps what [`pacing`](super) promises.
-// Aligned, because each permit counts a use of the pacer: what is beside the count would be fetched again from the core that wrote it last.
-#[repr(align(64))]
 pub(crate) struct Pacer {
     pub(crate) policy: PacePolicy,
-    pub(crate) table: Table,
+    pub(crate) hosts: Hosts,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
     pub(crate) observers: Observers,
@@ -62,7 +61,7 @@ impl Pacer {
         let pacer = Arc::new_cyclic(|pacer| Self {
             store: store
                 .map(|store| Arc::new(SharedStore::new(store, policy.shared, pacer.clone(), jitter.bits()))),
-            table: Table::new(policy.max_hosts, policy.min_delay()),
+            hosts: Hosts::new(policy.max_hosts, policy.min_delay()),
             timeline: Timeline(began),
             is_overgrown: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
@@ -71,15 +70,14 @@ impl Pacer {
             clock,
             jitter,
         });
-        for (scope, Terms { delay, limit: max_in_flight }) in pacer.policy.exceptions() {
-            pacer.observers.notify(&Event::Exception { scope, delay, max_in_flight });
+        for (key, Terms { delay, limit: max_in_flight }) in pacer.policy.exceptions() {
+            pacer.observers.notify(&Event::Exception { key, delay, max_in_flight });
         }
         pacer
     }
 
-    /// Acquires a permit for this URL: of its host, and of the policy's other scopes, all or none. Defers the request as soon as it is certain
-    /// that the permit cannot come within the budget, most often at once; other refusals come at once. A budget of zero is now or not at all.
-    /// The larger one of the origin's Crawl-delay and ours counts.
+    /// Acquires a permit for this URL. Defers the request as soon as it is certain that the permit cannot come within the budget, most often
+    /// at once; other refusals come at once. A budget of zero is now or not at all. The larger one of the origin's Crawl-delay and ours counts.
     ///
     /// Cancelling it at any point gives its place to the next, without a hole and without an early start. It must be polled to keep its
     /// place: a queue head that is not polled is dropped one second after its deadline.
@@ -89,45 +87,14 @@ impl Pacer {
         crawl_delay: Duration,
         budget: Duration,
     ) -> Result<Permit, Refusal> {
-        match self.at_once(url, crawl_delay, 0) {
-            Some(permit) => Ok(permit),
-            // Boxed, so that a call that need not wait does not carry the room for waiting in its future.
-            None => {
-                let permit =
-                    Box::pin(self.acquire_unreported(url, crawl_delay, budget, Purpose::Page)).await?;
-                self.granted(url, &permit);
-                Ok(permit)
-            }
-        }
+        let permit = self.acquire_unreported(url, crawl_delay, budget, Purpose::Page).await?;
+        self.granted(&permit);
+        Ok(permit)
     }
 
     /// Reports a permit that was acquired unreported, once it is certain that it is used.
-    pub(crate) fn granted(&self, url: &Url, permit: &Permit) {
-        if let Some(scope) = pacing_key_of(url) {
-            self.observers.notify(&Event::Granted { scope: &scope, waited: permit.waited() });
-        }
-    }
-
-    /// The permit, if it is there this instant and no store is to be asked for it. Takes no place in the queue. `place` is where the host's
-    /// schedule was found last: [`Permit::place`]. Zero: not known.
-    ///
-    /// A second path beside `wait`, because most requests of a crawler that looks for a free host take it: it allocates nothing, and a permit
-    /// acquired and ended costs 150 ns.
-    pub(crate) fn at_once(self: &Arc<Self>, url: &Url, crawl_delay: Duration, place: u32) -> Option<Permit> {
-        if self.store.is_some() || !self.policy.scopes().is_empty() {
-            return None;
-        }
-        let now = self.now().ok()?;
-        let host = self.host(url, crawl_delay).ok()?;
-        let claims = acquire::enter_idle(&self.table, &host, place, now)?;
-        let permit = Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default());
-        self.observers.notify(&Event::Granted { scope: &host.key, waited: Duration::ZERO });
-        Some(permit)
-    }
-
-    /// Where the schedule of a host is; zero if it is not known.
-    pub(crate) fn place(&self, host: &Host) -> u32 {
-        self.table.lock_found(host.as_str()).map_or(0, |(_, schedule)| schedule.place())
+    pub(crate) fn granted(&self, permit: &Permit) {
+        self.observers.notify(&Event::Granted { key: &permit.key, waited: permit.waited() });
     }
 
     pub(crate) async fn acquire_unreported(
@@ -137,19 +104,33 @@ impl Pacer {
         budget: Duration,
         purpose: Purpose,
     ) -> Result<Permit, Refusal> {
-        let now = self.now()?;
-        let (host, others) = (self.host(url, crawl_delay)?, self.groups(url, crawl_delay)?);
-        let request = Request { url, host, others, deadline: now.plus(budget), purpose };
-        let store = self.store.as_ref().filter(|_| self.policy.is_leased(&request.host.key));
-        let leases = store.map(|store| Leases { store: Arc::clone(store), users: Vec::new() });
-        let entered =
-            self.act(|effects| acquire::enter(&self.table, &request, leases.is_some(), now, effects));
-        let (claims, place) = entered.map_err(|exceeded| self.defer(&request, exceeded, now))?;
-        let Some((ticket, notify)) = place else {
-            return Ok(Permit::new(Arc::clone(self), claims, now, Duration::ZERO, Box::default()));
-        };
-        let place = QueuePlace { pacer: Arc::clone(self), claims, ticket, arrived: now, notify, leases };
-        Box::pin(place.wait(&request)).await
+        let arrived = self.now()?;
+        let (key, terms) = self.key_and_terms(url, crawl_delay)?;
+        let request = Request { url, terms, arrived, deadline: arrived.plus(budget), purpose };
+        let store = self.store.as_ref().filter(|_| self.policy.is_leased(&key));
+        let leasing = store.map(|store| Leasing { store: Arc::clone(store), user: None });
+        let mut place = Place { pacer: self, key, ticket: None, leasing };
+        let mut now = arrived;
+        loop {
+            let (host, step) = place.step(&request, now);
+            let until = match step {
+                Step::Go(grant) => return Ok(place.permit(host, grant, &request, now)),
+                Step::Defer(due) => return Err(self.defer(&host, &request, due, now)),
+                Step::Wait(until) => until,
+                Step::Lease(grant) => match place.obstacle(&host, &request, grant, now) {
+                    // Leased meanwhile: this instant, it looks again.
+                    None => now,
+                    Some(due) if due.at > request.deadline => {
+                        return Err(self.defer(&host, &request, due, now));
+                    }
+                    Some(due) => due.at,
+                },
+            };
+            if until > now {
+                place.wait(until).await?;
+            }
+            now = self.now()?;
+        }
     }
 
     /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
@@ -190,46 +171,91 @@ impl Pacer {
             wake(effects.wakers);
         }
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
-            self.observers.notify(&Event::Overgrown { hosts: self.table.len() });
+            self.observers.notify(&Event::Overgrown { hosts: self.hosts.len() });
         }
         result
     }
 
-    /// The host of a request whose origin asks for this delay.
-    pub(crate) fn host<'u>(&self, url: &'u Url, crawl_delay: Duration) -> Result<ScopeRequest<'u>, Refusal> {
-        let Some(key) = pacing_key_of(url) else { return Err(DeniedKind::UnsupportedUrl.into()) };
+    /// The key of a request whose origin asks for this delay, and what it asks of it.
+    pub(crate) fn key_and_terms<'u>(
+        &self,
+        url: &'u Url,
+        crawl_delay: Duration,
+    ) -> Result<(Cow<'u, str>, Terms), Refusal> {
+        let key = self.policy.key.of(url)?;
         if crawl_delay > DELAY_MAX {
             return Err(DeniedKind::CrawlDelayTooLong { asked: crawl_delay }.into());
         }
-        let terms = self.policy.terms_of(&key).at_least(crawl_delay);
-        Ok(ScopeRequest { key, terms, feedback: true })
+        // The settings of the host that is asked, whatever it is paced with.
+        let host = pacing_key_of(url);
+        let terms = self.policy.terms_of(host.as_deref().unwrap_or(&key)).at_least(crawl_delay);
+        Ok((key, terms))
     }
 
-    /// The scopes beside the host. Two scopes that make the same key are one.
-    pub(crate) fn groups(
-        &self,
-        url: &Url,
-        crawl_delay: Duration,
-    ) -> Result<Vec<ScopeRequest<'static>>, Refusal> {
-        let mut groups: Vec<ScopeRequest<'static>> = Vec::new();
-        for scope in self.policy.scopes() {
-            let key = catch("scope", || scope.key(url))?;
-            let Some(key) = key.filter(|key| groups.iter().all(|group| group.key != *key)) else { continue };
-            let feedback = scope.feedback;
-            let terms = if feedback { scope.terms.at_least(crawl_delay) } else { scope.terms };
-            groups.push(ScopeRequest { key: key.into(), terms, feedback });
-        }
-        Ok(groups)
-    }
-
-    pub(crate) fn with_schedule<T>(&self, host: &str, look: impl FnOnce(&mut Schedule) -> T) -> Option<T> {
-        let (mut locked, schedule) = self.table.lock_found(host)?;
-        locked.schedule(schedule).map(look)
-    }
-
-    pub(crate) fn wake_first(&self, host: &str) {
-        let first = self.with_schedule(host, |schedule| schedule.queue().and_then(Queue::first).cloned());
+    pub(crate) fn wake_first(&self, key: &str) {
+        let first = self.hosts.find(key, |host| host.first().cloned());
         wake(first.flatten().into_iter().collect());
+    }
+}
+
+/// A request that comes to its permit. Dropping it, as a caller that is cancelled does, leaves the queue and wakes the next.
+struct Place<'a> {
+    pacer: &'a Arc<Pacer>,
+    key: Cow<'a, str>,
+    ticket: Option<Arc<Ticket>>,
+    /// Where processes share a store: the queue head waits for the lease in its place.
+    leasing: Option<Leasing>,
+}
+
+impl Place<'_> {
+    /// What the request does next, and the key of its host.
+    fn step(&mut self, request: &Request<'_>, now: Moment) -> (Arc<str>, Step) {
+        let Self { pacer, key, ticket, leasing } = self;
+        pacer.act(|effects| {
+            pacer.hosts.with(key, now, effects, |host, wakers| {
+                (Arc::clone(&host.key), host.step(request, ticket, leasing.as_mut(), now, wakers))
+            })
+        })
+    }
+
+    fn obstacle(&mut self, key: &Arc<str>, request: &Request<'_>, grant: Grant, now: Moment) -> Option<Due> {
+        self.leasing.as_mut()?.obstacle(key, request, grant, now)
+    }
+
+    /// Waits until then, or until it is woken.
+    async fn wait(&self, until: Moment) -> Result<(), Refusal> {
+        if !has_timers() {
+            return Err(DeniedKind::NoTimers.into());
+        }
+        let Some(ticket) = &self.ticket else { return Ok(()) };
+        let _ = timeout_at(self.pacer.timeline.timer(until), ticket.wake.notified()).await;
+        Ok(())
+    }
+
+    fn permit(mut self, key: Arc<str>, grant: Grant, request: &Request<'_>, now: Moment) -> Permit {
+        let pacer = Arc::clone(self.pacer);
+        if !pacer.is_watched.load(Ordering::Relaxed) {
+            open_bodies::watch(&pacer);
+        }
+        Permit {
+            pacer,
+            key,
+            grant,
+            beside: request.purpose.beside(),
+            started: now,
+            waited: now.since(request.arrived),
+            is_sent: true,
+            user: self.leasing.take().and_then(|leasing| leasing.user),
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Some(ticket) = self.ticket.take() else { return };
+        self.pacer.act(|effects| {
+            self.pacer.hosts.find(&self.key, |host| host.leave(&ticket, &mut effects.wakers));
+        });
     }
 }
 
@@ -266,47 +292,30 @@ fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Refusa
 #[must_use = "the response ends for its host when the permit is dropped: keep it until the response has ended"]
 pub struct Permit {
     pub(crate) pacer: Arc<Pacer>,
-    pub(crate) claims: Claims,
+    pub(crate) key: Arc<str>,
+    grant: Grant,
+    /// [`Purpose::beside`].
+    beside: Option<Duration>,
     /// When the request went on the wire, as far as we know.
     pub(crate) started: Moment,
     waited: Duration,
     /// Unless it is given back.
     is_sent: bool,
-    /// What keeps the leases of its hosts, if there is a shared store.
-    users: Box<[User]>,
+    /// What keeps the lease of its host, if there is a shared store.
+    user: Option<User>,
 }
 
 impl Permit {
-    pub(crate) fn new(
-        pacer: Arc<Pacer>,
-        claims: Claims,
-        started: Moment,
-        waited: Duration,
-        users: Box<[User]>,
-    ) -> Self {
-        if !pacer.is_watched.load(Ordering::Relaxed) {
-            open_bodies::watch(&pacer);
-        }
-        Self { pacer, claims, started, waited, is_sent: true, users }
-    }
-
-    /// Where the host's schedule is, for the next permit of it.
-    pub(crate) fn place(&self) -> u32 {
-        self.claims.host.schedule.place()
-    }
-
     /// The delay behind the request before, by which it was granted.
     pub(crate) fn delay(&self) -> Duration {
-        self.claims.host.terms.delay
+        self.grant.delay
     }
 
     /// How long the next request waits at least: for the delay, or for what a RateLimit field has left.
     pub(crate) fn gap(&self) -> Duration {
-        let (now, mut gap) = (self.pacer.now_or_system(), Duration::ZERO);
-        acquire::each(&self.pacer.table, &self.claims, |host, claim| {
-            gap = gap.max(claim.terms.delay).max(host.feedback().quota.since(now));
-        });
-        gap
+        let now = self.pacer.now_or_system();
+        let quota = self.pacer.hosts.find(&self.key, |host| host.feedback().quota.since(now));
+        self.grant.delay.max(quota.unwrap_or_default())
     }
 
     /// How long this call has waited for the permit.
@@ -319,25 +328,22 @@ impl Permit {
         self.pacer.now_or_system().since(self.started)
     }
 
-    /// Whether a host or group that it is for has been backed off since it was acquired, so that its request is not to be sent any more.
+    /// Whether the host has been backed off since it was acquired, so that its request is not to be sent any more.
     pub fn is_backed_off(&self) -> bool {
-        let (now, mut is_backed_off) = (self.pacer.now_or_system(), false);
-        acquire::each(&self.pacer.table, &self.claims, |host, _| {
-            is_backed_off |= host.feedback().backoff.until > now
-        });
-        is_backed_off
+        let now = self.pacer.now_or_system();
+        self.pacer.hosts.find(&self.key, |host| host.feedback().backoff.until > now).unwrap_or_default()
     }
 
     /// Whether the shared store has all that was [observed](Self::observe) and that [failed](Self::failed). Always true without a store.
     pub fn is_saved(&self) -> bool {
-        !self.users.iter().any(User::is_unsaved)
+        !self.user.as_ref().is_some_and(User::is_unsaved)
     }
 
     /// Waits until a backoff that was [observed](Self::observe) is in the shared store, so that no other process sends to the host and no
     /// restart forgets it. Await this before you return the response. It takes at most
     /// [`store_timeout`](super::PacePolicy::with_store_timeout), and does not wait for a store that is away.
     pub async fn saved(&self) {
-        for user in self.users.iter().filter(|user| user.is_unsaved()) {
+        if let Some(user) = self.user.as_ref().filter(|user| user.is_unsaved()) {
             user.saved().await;
         }
     }
@@ -359,20 +365,20 @@ impl Permit {
 impl Drop for Permit {
     fn drop(&mut self) {
         // The clock is the user's, so it is read before any lock is taken.
-        let (table, now) = (&self.pacer.table, self.pacer.now_or_system());
-        self.pacer.act(|effects| {
-            acquire::each(table, &self.claims, |schedule, claim| {
-                if self.is_sent && self.claims.beside.is_some() && claim.feedback {
-                    schedule.end_beside(self.started, claim.terms.delay, now);
-                } else if self.is_sent {
-                    schedule.end(self.started, now);
-                } else {
-                    schedule.give_back(self.started, claim.before);
+        let (pacer, now) = (&self.pacer, self.pacer.now_or_system());
+        pacer.act(|effects| {
+            pacer.hosts.find(&self.key, |host| {
+                match (self.is_sent, self.beside) {
+                    (true, Some(_)) => host.end_beside(self.started, self.grant.delay, now),
+                    (true, None) => host.end(self.started, now),
+                    (false, _) => host.give_back(self.started, self.grant.before),
                 }
-                schedule.changed(now, &mut effects.wakers);
+                host.changed(now, &mut effects.wakers);
             });
             // Last, because from here on the lease may go to another process, with the end of this response.
-            self.users.iter_mut().for_each(|user| user.end(now));
+            if let Some(user) = &mut self.user {
+                user.end(now);
+            }
         });
     }
 }

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use super::schedule::Terms;
-use super::scope::Scope;
+use super::host::Terms;
+use super::key::PacingKey;
 use crate::Host;
 
 /// The rate limit of hosts. The default is the polite choice.
@@ -32,7 +32,7 @@ use crate::Host;
 pub struct PacePolicy {
     terms: Terms,
     hosts: HashMap<Host, HostPace>,
-    scopes: Vec<Scope>,
+    pub(crate) key: PacingKey,
     pub(crate) max_wait: Duration,
     pub(crate) adaptive: bool,
     pub(crate) backoff_on_forbidden: bool,
@@ -54,18 +54,15 @@ const OWN_SITE: (Duration, u16) = (Duration::from_millis(100), 4);
 /// Bounds of the life of a lease.
 const LEASE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(3_600));
 
-/// A million hosts take about 100 MB.
+/// A million hosts take 150 MB to 250 MB.
 const MAX_HOSTS: usize = 1_000_000;
-
-/// A request waits for all its scopes at once, and each is a lock.
-const SCOPES_MAX: usize = 8;
 
 impl Default for PacePolicy {
     fn default() -> Self {
         Self {
             terms: Terms { delay: Self::DELAY, limit: 1 },
             hosts: HashMap::new(),
-            scopes: Vec::new(),
+            key: PacingKey::host(),
             max_wait: Self::MAX_WAIT,
             adaptive: false,
             backoff_on_forbidden: false,
@@ -143,13 +140,11 @@ impl PacePolicy {
         self
     }
 
-    /// Also limits the rate of a group of hosts. At most 8 scopes are kept. With a shared store, add the widest last: it is leased first.
-    pub fn with_scope(mut self, scope: Scope) -> Self {
-        // Ignored beyond that, as documented: a builder of values returns no error.
-        if self.scopes.len() < SCOPES_MAX {
-            self.scopes.push(scope);
-        }
-        self
+    /// Sets which requests are paced together: [`PacingKey`]. Default: those to one host.
+    ///
+    /// A limit on all requests together is a semaphore of your own around the calls.
+    pub fn with_key(self, key: PacingKey) -> Self {
+        Self { key, ..self }
     }
 
     /// Makes the delay follow the site: five times the time to its last response head, never below the configured delay, at most 30 s. Only
@@ -163,7 +158,7 @@ impl PacePolicy {
         Self { backoff_on_forbidden: true, ..self }
     }
 
-    /// How many hosts are kept in memory. Default 1,000,000, about 100 MB. A host with a delay or backoff that has not ended is never
+    /// How many hosts are kept in memory. Default 1,000,000, 150 MB to 250 MB. A host with a delay or backoff that has not ended is never
     /// dropped, even if the table grows beyond this.
     pub fn with_hosts_max(self, max: usize) -> Self {
         Self { max_hosts: max.max(1), ..self }
@@ -194,20 +189,14 @@ impl PacePolicy {
         self.terms.delay
     }
 
-    /// The scopes beside the host.
-    pub fn scopes(&self) -> &[Scope] {
-        &self.scopes
-    }
-
-    #[inline]
     pub(crate) fn terms_of(&self, host: &str) -> Terms {
         // Most policies name no host, and an empty map hashes nothing.
         self.hosts.get(host).map_or(self.terms, |own| own.terms.unwrap_or(self.terms).at_least(own.at_least))
     }
 
-    /// A host of the operator's own may be left out.
-    pub(crate) fn is_leased(&self, host: &str) -> bool {
-        self.hosts.get(host).is_none_or(|own| !own.is_unleased)
+    /// A host of the operator's own may be left out, unless it is paced with others.
+    pub(crate) fn is_leased(&self, key: &str) -> bool {
+        self.hosts.get(key).is_none_or(|own| !own.is_unleased)
     }
 
     /// What should be said once in the log, since it differs from the polite default.

@@ -1,4 +1,4 @@
-//! The queue of one scope: first come, first served.
+//! The queue of one host: first come, first served.
 //!
 //! Only the head of a queue has a time to wait for, and it acquires the permit itself, in its own task, when that time has come. So a permit
 //! is never on its way to a waiter that was cancelled, which is simply not in the queue any more. The others sleep until they are first,
@@ -11,48 +11,41 @@ use std::time::Duration;
 
 use tokio::sync::Notify;
 
-use super::schedule::{Start, WaitReason};
+use super::host::{Due, WaitReason};
 use crate::Origin;
 use crate::clock::Moment;
 
-/// Longest queue of a scope, where the delay is so small that the waiters' deadline is no bound.
+/// Longest queue of a host, where the delay is so small that the waiters' deadline is no bound.
 pub(crate) const QUEUE_MAX: usize = 10_000;
 
 /// A queue head that is not polled is dropped this long after its deadline: otherwise a future that its owner keeps and does not poll would
 /// stop the host. It is more than any scheduler's delay.
 const UNPOLLED_MAX: Duration = Duration::from_secs(1);
 
-/// Not in time: the earliest start, and what it waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DeadlineExceeded {
-    pub(crate) start: Start,
-    /// Which of the request's scopes.
-    pub(crate) scope: u8,
-}
-
-/// How a waiter is woken, and why if its permit cannot come in time.
+/// A request's place in the queue: how it is woken, and when it could have gone if it was dropped because that is too late.
 #[derive(Debug, Default)]
-pub(crate) struct WaiterNotify {
+pub(crate) struct Ticket {
     pub(crate) wake: Notify,
-    pub(crate) exceeded: OnceLock<DeadlineExceeded>,
+    pub(crate) exceeded: OnceLock<Due>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Waiter {
-    /// Ascending along the queue. The same in all queues that the request stands in.
-    pub(crate) ticket: u64,
     pub(crate) deadline: Moment,
     pub(crate) delay: Duration,
-    pub(crate) scope: u8,
     pub(crate) origin: Option<Origin>,
-    pub(crate) notify: Arc<WaiterNotify>,
+    pub(crate) ticket: Arc<Ticket>,
 }
 
 impl Waiter {
-    fn dismiss(&self, start: Start, wakers: &mut Wakers) {
+    fn is(&self, ticket: &Arc<Ticket>) -> bool {
+        Arc::ptr_eq(&self.ticket, ticket)
+    }
+
+    fn dismiss(&self, due: Due, wakers: &mut Wakers) {
         // Of several reasons the first counts.
-        let _ = self.notify.exceeded.set(DeadlineExceeded { start, scope: self.scope });
-        wakers.push(Arc::clone(&self.notify));
+        let _ = self.ticket.exceeded.set(due);
+        wakers.push(Arc::clone(&self.ticket));
     }
 }
 
@@ -68,11 +61,11 @@ pub(crate) struct Queue {
 }
 
 /// Those to be woken once all locks are released.
-pub(crate) type Wakers = Vec<Arc<WaiterNotify>>;
+pub(crate) type Wakers = Vec<Arc<Ticket>>;
 
 /// Wakes them. Not to be called under a lock: a waker is foreign code.
 pub(crate) fn wake(wakers: Wakers) {
-    wakers.iter().for_each(|notify| notify.wake.notify_one());
+    wakers.iter().for_each(|ticket| ticket.wake.notify_one());
 }
 
 impl Queue {
@@ -80,12 +73,12 @@ impl Queue {
         self.waiters.len()
     }
 
-    pub(crate) fn is_first(&self, ticket: u64) -> bool {
-        self.waiters.front().is_some_and(|waiter| waiter.ticket == ticket)
+    pub(crate) fn is_first(&self, ticket: &Arc<Ticket>) -> bool {
+        self.waiters.front().is_some_and(|waiter| waiter.is(ticket))
     }
 
-    pub(crate) fn first(&self) -> Option<&Arc<WaiterNotify>> {
-        self.waiters.front().map(|waiter| &waiter.notify)
+    pub(crate) fn first(&self) -> Option<&Arc<Ticket>> {
+        self.waiters.front().map(|waiter| &waiter.ticket)
     }
 
     pub(crate) fn push(&mut self, waiter: Waiter) {
@@ -96,13 +89,15 @@ impl Queue {
         self.waiters.push_back(waiter);
     }
 
-    pub(crate) fn remove(&mut self, ticket: u64) {
-        let waiter = self.place_of(ticket).and_then(|place| self.waiters.remove(place));
-        self.delays = self.delays.saturating_sub(waiter.map_or(Duration::ZERO, |waiter| waiter.delay));
+    pub(crate) fn remove(&mut self, ticket: &Arc<Ticket>) {
+        let position = self.waiters.iter().position(|waiter| waiter.is(ticket));
+        if let Some(waiter) = position.and_then(|position| self.waiters.remove(position)) {
+            self.delays = self.delays.saturating_sub(waiter.delay);
+        }
     }
 
     /// A waiter goes away. The one that becomes first by that is woken.
-    pub(crate) fn leave(&mut self, ticket: u64, wakers: &mut Wakers) {
+    pub(crate) fn leave(&mut self, ticket: &Arc<Ticket>, wakers: &mut Wakers) {
         let was_first = self.is_first(ticket);
         self.remove(ticket);
         if was_first {
@@ -110,17 +105,12 @@ impl Queue {
         }
     }
 
-    pub(crate) fn delay_of(&self, ticket: u64) -> Option<Duration> {
-        self.waiters.get(self.place_of(ticket)?).map(|waiter| waiter.delay)
+    pub(crate) fn delay_of(&self, ticket: &Arc<Ticket>) -> Option<Duration> {
+        self.waiters.iter().find(|waiter| waiter.is(ticket)).map(|waiter| waiter.delay)
     }
 
-    fn place_of(&self, ticket: u64) -> Option<usize> {
-        // Tickets ascend along the queue, and thousands can be cancelled at once.
-        self.waiters.binary_search_by_key(&ticket, |waiter| waiter.ticket).ok()
-    }
-
-    pub(crate) fn delays_before(&self, ticket: u64) -> Duration {
-        self.waiters.iter().take_while(|waiter| waiter.ticket < ticket).map(|waiter| waiter.delay).sum()
+    pub(crate) fn delays_before(&self, ticket: &Arc<Ticket>) -> Duration {
+        self.waiters.iter().take_while(|waiter| !waiter.is(ticket)).map(|waiter| waiter.delay).sum()
     }
 
     /// The origin's Crawl-delay has changed, and so has the delay of those that wait for it. `delay` is the larger of that and ours.
@@ -137,7 +127,7 @@ impl Queue {
     pub(crate) fn drop_exceeded(
         &mut self,
         now: Moment,
-        first: impl Fn(Duration) -> Start,
+        first: impl Fn(Duration) -> Due,
         wakers: &mut Wakers,
     ) {
         // All come in time: none need be looked at, and a long queue costs no more than a short one.
@@ -145,23 +135,23 @@ impl Queue {
         if first(front.delay).at.max(now).plus(self.delays) <= self.earliest_deadline {
             return;
         }
-        let mut last: Option<Start> = None;
+        let mut last: Option<Due> = None;
         let (delays, least) = (&mut self.delays, &mut self.earliest_deadline);
         *least = self.waiters.back().map_or(now, |waiter| waiter.deadline);
         self.waiters.retain(|waiter| {
-            let start = match last {
+            let due = match last {
                 None => first(waiter.delay),
-                Some(before) => Start { at: before.at.plus(waiter.delay), why: before.why },
+                Some(before) => Due { at: before.at.plus(waiter.delay), why: before.why },
             };
-            let start = Start { at: start.at.max(now), ..start };
-            if start.at <= waiter.deadline || waiter.deadline <= now {
+            let due = Due { at: due.at.max(now), ..due };
+            if due.at <= waiter.deadline || waiter.deadline <= now {
                 // One whose deadline has passed leaves by itself, with a better reason than there is here.
-                last = Some(start);
+                last = Some(due);
                 *least = waiter.deadline.min(*least);
                 return true;
             }
             *delays = delays.saturating_sub(waiter.delay);
-            waiter.dismiss(start, wakers);
+            waiter.dismiss(due, wakers);
             false
         });
     }
@@ -171,9 +161,9 @@ impl Queue {
         while let Some(first) = self.waiters.front()
             && first.deadline.plus(UNPOLLED_MAX) < now
         {
-            let start = Start { at: now, why: WaitReason::Delay(first.delay) };
-            first.dismiss(start, wakers);
-            self.leave(first.ticket, wakers);
+            first.dismiss(Due { at: now, why: WaitReason::Delay(first.delay) }, wakers);
+            let ticket = Arc::clone(&first.ticket);
+            self.leave(&ticket, wakers);
         }
     }
 }
@@ -184,14 +174,17 @@ mod tests {
     use crate::clock::second as at;
 
     #[test]
-    fn the_delays_before_a_waiter_are_those_of_lower_tickets() {
-        let mut queue = Queue::default();
-        for (ticket, delay) in [(3, 1), (5, 2), (8, 4)] {
-            let (delay, notify) = (Duration::from_secs(delay), Arc::default());
-            queue.push(Waiter { ticket, deadline: at(90), delay, scope: 0, origin: None, notify });
+    fn the_delays_before_a_waiter_are_those_of_earlier_ones() {
+        let (mut queue, mut tickets) = (Queue::default(), Vec::new());
+        for delay in [1, 2, 4] {
+            let ticket = Arc::<Ticket>::default();
+            tickets.push(Arc::clone(&ticket));
+            let delay = Duration::from_secs(delay);
+            queue.push(Waiter { deadline: at(90), delay, origin: None, ticket });
         }
-        for (ticket, seconds) in [(3, 0), (5, 1), (8, 3), (9, 7)] {
-            assert_eq!(queue.delays_before(ticket), Duration::from_secs(seconds), "{ticket}");
+        for (ticket, seconds) in tickets.iter().zip([0, 1, 3]) {
+            assert_eq!(queue.delays_before(ticket), Duration::from_secs(seconds));
         }
+        assert_eq!(queue.delays_before(&Arc::default()), Duration::from_secs(7), "one that is not there");
     }
 }

@@ -1,16 +1,17 @@
 //! Reports: when a host is free next, and what happened to it.
 //!
-//! All of it looks at the schedules as they are and changes nothing. A frontier that holds many hosts asks for the next time of each
+//! All of it looks at the hosts as they are and changes nothing. A frontier that holds many hosts asks for the next time of each
 //! instead of sleeping in a call; a report at the end of a crawl needs sums, so there are counters and never a list per request.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use url::Url;
 
-use super::acquire::ScopeRequest;
+use super::host::{PacedHost, Terms};
 use super::pacer::Pacer;
-use super::schedule::{Schedule, Terms};
+
 use crate::clock::Moment;
 use crate::denied::Refusal;
 use crate::{Host, Stats, WallMillis};
@@ -19,10 +20,9 @@ impl Pacer {
     /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
     /// Refuses as [`acquire`](Self::acquire) does, but never defers.
     pub(crate) fn next_slot(&self, url: &Url, crawl_delay: Duration) -> Result<NextSlot, Refusal> {
-        let (now, host, groups) = (self.now()?, self.host(url, crawl_delay)?, self.groups(url, crawl_delay)?);
-        let slot = |scope: &ScopeRequest<'_>| self.slot_at(&scope.key, scope.terms, now);
-        let groups = groups.iter().map(slot);
-        Ok(groups.fold(slot(&host), |last, other| if other.wait > last.wait { other } else { last }))
+        let now = self.now()?;
+        let (key, terms) = self.key_and_terms(url, crawl_delay)?;
+        Ok(self.slot_at(&key, terms, now))
     }
 
     /// [`Gate::next_ready`](crate::Gate::next_ready), with the delay that was last asked for each host.
@@ -32,22 +32,21 @@ impl Pacer {
     ) -> Option<(&'h Host, NextSlot)> {
         let now = self.now_or_system();
         let slots = hosts.into_iter().map(|host| {
-            let last =
-                self.with_schedule(host.as_str(), |schedule| schedule.last_delay()).unwrap_or_default();
-            (host, self.slot_at(host.as_str(), self.policy.terms_of(host.as_str()).at_least(last), now))
+            let key = self.policy.key.of_host(host.as_str());
+            let last = self.hosts.find(&key, |known| known.last_delay()).unwrap_or_default();
+            (host, self.slot_at(&key, self.policy.terms_of(host.as_str()).at_least(last), now))
         });
         slots.reduce(|best, next| if is_earlier(&next.1, &best.1) { next } else { best })
     }
 
     fn slot_at(&self, key: &str, asked: Terms, now: Moment) -> NextSlot {
-        let found = self.with_schedule(key, |schedule| {
-            let terms = schedule.terms(asked);
-            let queued = schedule.queue().map(|queue| queue.delays).unwrap_or_default();
-            let start = schedule.start(terms).at;
+        let found = self.hosts.find(key, |host| {
+            let terms = host.terms(asked);
+            let due = host.due(terms).at;
             // A host that was never asked is free as well, but not overdue.
-            let is_overdue = schedule.is_free(terms, now) && start > Moment::NEVER;
-            let (at, overdue) = (schedule.arrival(terms, queued, now).at, now.since(start));
-            (at, is_overdue.then_some(overdue), schedule.waiting(), schedule.in_flight)
+            let is_overdue = host.is_free(terms, now) && due > Moment::NEVER;
+            let (at, overdue) = (host.arrival(terms, host.queued(), now).at, now.since(due));
+            (at, is_overdue.then_some(overdue), host.waiting(), host.in_flight)
         });
         let (at, overdue, waiting, in_flight) = found.unwrap_or((now, None, 0, 0));
         let (not_before, wait) = (self.wall_at(now, at).to_system_time(), at.since(now));
@@ -57,25 +56,25 @@ impl Pacer {
     /// What happened to a host, if it is known.
     pub(crate) fn report(&self, host: &Host) -> Option<HostReport> {
         let (now, wall) = (self.now_or_system(), self.wall());
-        self.with_schedule(host.as_str(), |schedule| report(schedule, now, wall))
+        self.hosts.find(&self.policy.key.of_host(host.as_str()), |host| report(host, now, wall))
     }
 
     /// The same for all hosts and groups of hosts that are known.
     pub(crate) fn reports(&self) -> Vec<HostReport> {
         let (now, wall) = (self.now_or_system(), self.wall());
         let mut reports = Vec::new();
-        self.table.for_each(|schedule| reports.push(report(schedule, now, wall)));
+        self.hosts.for_each(|host| reports.push(report(host, now, wall)));
         reports
     }
 
     /// Sums over all hosts that are known. Looks at each of them.
     pub(crate) fn stats(&self) -> Stats {
         let (now, mut stats) = (self.now_or_system(), Stats::default());
-        self.table.for_each(|schedule| {
+        self.hosts.for_each(|host| {
             stats.hosts += 1;
-            stats.in_flight += usize::from(schedule.in_flight);
-            stats.waiting += schedule.waiting();
-            stats.backed_off += usize::from(schedule.feedback().backoff.until > now);
+            stats.in_flight += usize::from(host.in_flight);
+            stats.waiting += host.waiting();
+            stats.backed_off += usize::from(host.feedback().backoff.until > now);
         });
         stats
     }
@@ -91,20 +90,20 @@ fn is_earlier(a: &NextSlot, b: &NextSlot) -> bool {
     (rank(a), Reverse(a.wait)) > (rank(b), Reverse(b.wait))
 }
 
-fn report(schedule: &Schedule, now: Moment, wall: WallMillis) -> HostReport {
-    let (counts, held) = (schedule.counts, schedule.feedback().backoff.until);
+fn report(host: &PacedHost, now: Moment, wall: WallMillis) -> HostReport {
+    let (counts, held) = (host.counts, host.feedback().backoff.until);
     HostReport {
-        scope: schedule.key.as_str().into(),
+        key: Arc::clone(&host.key),
         requests: counts.requests,
         deferrals: counts.deferrals,
-        backoffs: schedule.backoffs.into(),
+        backoffs: counts.backoffs,
         waited: Duration::from_millis(counts.waited_millis.into()),
         longest_wait: Duration::from_millis(counts.longest_millis.into()),
-        in_flight: schedule.in_flight.into(),
-        waiting: schedule.waiting(),
-        open: (schedule.in_flight > 0).then(|| now.since(schedule.open_since())),
+        in_flight: host.in_flight.into(),
+        waiting: host.waiting(),
+        open: (host.in_flight > 0).then(|| now.since(host.open_since())),
         backed_off_until: (held > now).then(|| wall.plus(held.since(now)).to_system_time()),
-        delay: schedule.last_delay(),
+        delay: host.last_delay(),
     }
 }
 
@@ -141,15 +140,15 @@ pub struct NextSlot {
 ///
 /// fn print_slowest(gate: &Gate) {
 ///     if let Some(host) = gate.reports().into_iter().max_by_key(|host| host.longest_wait) {
-///         println!("{}: {} requests, one waited {:?}", host.scope, host.requests, host.longest_wait);
+///         println!("{}: {} requests, one waited {:?}", host.key, host.requests, host.longest_wait);
 ///     }
 /// }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HostReport {
-    /// The host, or the key of the group.
-    pub scope: Box<str>,
+    /// The host, or the name of the group: [`PacingKey`](super::PacingKey).
+    pub key: Arc<str>,
     /// Requests that got a permit.
     pub requests: u32,
     /// Requests that were deferred.

@@ -47,8 +47,6 @@ struct StoreHealth {
 #[derive(Debug, Default)]
 pub(crate) struct HostLease {
     key: Arc<str>,
-    /// The group of hosts whose lease comes first: this one is only used under it, and given up with it.
-    under: Option<Arc<str>>,
     lease: Mutex<Lease>,
     /// The task of the host should look.
     news: Notify,
@@ -109,29 +107,24 @@ impl SharedStore {
     }
 
     /// A request needs the lease of a host: from now on its task asks for it.
-    pub(crate) fn enter(self: &Arc<Self>, key: Arc<str>, under: Option<Arc<str>>, delay: Duration) -> User {
-        let host = self.host(key, under, |lease| lease.enter(delay));
+    pub(crate) fn enter(self: &Arc<Self>, key: Arc<str>, delay: Duration) -> User {
+        let host = self.host(key, |lease| lease.enter(delay));
         User { store: Arc::clone(self), host, in_flight: false, is_beside: false }
     }
 
     pub(crate) fn save(self: &Arc<Self>, key: &str) {
-        self.host(Arc::from(key), None, Lease::change);
+        self.host(Arc::from(key), Lease::change);
     }
 
     /// The host after a step of its lease, with a task.
-    fn host(
-        self: &Arc<Self>,
-        key: Arc<str>,
-        under: Option<Arc<str>>,
-        step: impl FnOnce(&mut Lease),
-    ) -> Arc<HostLease> {
+    fn host(self: &Arc<Self>, key: Arc<str>, step: impl FnOnce(&mut Lease)) -> Arc<HostLease> {
         let mut hosts = lock(&self.hosts);
         if let Some(host) = hosts.get(&key) {
             step(&mut lock(&host.lease));
             host.news.notify_one();
             return Arc::clone(host);
         }
-        let host = Arc::new(HostLease { key: key.clone(), under, ..HostLease::default() });
+        let host = Arc::new(HostLease { key: key.clone(), ..HostLease::default() });
         step(&mut lock(&host.lease));
         // Without a runtime nothing can be said to the store; nor can anything have been sent.
         let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else {
@@ -152,7 +145,7 @@ impl SharedStore {
         loop {
             let Some(pacer) = self.pacer.upgrade() else { return };
             let now = pacer.now_or_system();
-            let (plan, given_up) = {
+            let plan = {
                 // Under both locks: a request that comes now finds the host, or makes a new one.
                 let mut hosts = lock(&self.hosts);
                 let backs_off = pacer.backoff(&host.key, Duration::ZERO, now).is_some();
@@ -163,16 +156,15 @@ impl SharedStore {
                     let poll = lease.poll(false).mul_f64(1.0 + 0.2 * pacer.jitter.draw());
                     lease.give_up(now.plus(poll), now.plus(self.options.lease));
                 }
-                let given_up = lease.given_up;
                 drop(lease);
                 if plan == Plan::End {
                     self.forget(&mut hosts, host);
                 }
-                (plan, given_up)
+                plan
             };
             match plan {
                 Plan::End => return,
-                Plan::Ask { is_held } => self.ask(&pacer, host, is_held, given_up, now).await,
+                Plan::Ask { is_held } => self.ask(&pacer, host, is_held, now).await,
                 Plan::Release => self.release(&pacer, host, now).await,
                 Plan::Probe => self.probe(&pacer, now).await,
                 Plan::Sleep(until) => {
@@ -192,7 +184,7 @@ impl SharedStore {
         }
     }
 
-    async fn ask(&self, pacer: &Pacer, host: &HostLease, is_held: bool, given_up: u32, asked: Moment) {
+    async fn ask(&self, pacer: &Pacer, host: &HostLease, is_held: bool, asked: Moment) {
         let ttl = self.options.lease;
         // Until then it is expected to ask again, with jitter and the time that a reply takes.
         let again_in = lock(&host.lease).poll(false).mul_f64(1.5).saturating_add(SLACK);
@@ -200,8 +192,6 @@ impl SharedStore {
         let now = pacer.now_or_system();
         let mut lease = lock(&host.lease);
         match reply {
-            // The host is asked for again, and then it is known what others have sent meanwhile.
-            Some(LeaseStatus::Leased { .. }) if lease.given_up != given_up => {}
             Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
                 let poll = lease.poll(is_next).mul_f64(1.0 + 0.2 * pacer.jitter.draw());
@@ -215,29 +205,8 @@ impl SharedStore {
     }
 
     async fn release(&self, pacer: &Pacer, host: &HostLease, now: Moment) {
-        // The next holder of this one needs those at once.
-        for other in self.under(pacer, &host.key) {
-            {
-                let mut lease = lock(&other.lease);
-                // It is also used under another group.
-                if lease.in_flight > 0 {
-                    continue;
-                }
-                lease.give_up(now, now.plus(self.options.lease));
-            }
-            self.exchange(pacer, &other, Want::Release, now).await;
-        }
         self.exchange(pacer, host, Want::Release, now).await;
         host.changed(pacer);
-    }
-
-    /// The hosts of a group. Without groups there are none, and a look at all hosts for each that is given up would be quadratic.
-    fn under(&self, pacer: &Pacer, key: &Arc<str>) -> Vec<Arc<HostLease>> {
-        if pacer.policy.scopes().is_empty() {
-            return Vec::new();
-        }
-        let is_under = |other: &&Arc<HostLease>| other.under.as_ref() == Some(key);
-        lock(&self.hosts).values().filter(is_under).cloned().collect()
     }
 
     /// One command, and what its reply changes here.
@@ -378,8 +347,8 @@ impl HostLease {
 }
 
 impl User {
-    pub(crate) fn key(&self) -> Arc<str> {
-        Arc::clone(&self.host.key)
+    pub(crate) fn key(&self) -> &str {
+        &self.host.key
     }
 
     pub(crate) fn readiness(&self, delay: Duration, now: Moment) -> Readiness {

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
@@ -66,8 +66,6 @@ pub struct RobotsEntry {
     outage_allows: bool,
     /// Whether it was used since the table's hand last passed it.
     pub(super) used: AtomicBool,
-    /// Where the pacer found the schedule of its host, kept for the next permit. Zero at first.
-    pub(crate) place: AtomicU32,
 }
 
 impl RobotsEntry {
@@ -96,7 +94,7 @@ impl RobotsEntry {
         });
         // A new entry counts as used, or the table's hand could forget it before its first caller has come back.
         let used = AtomicBool::new(true);
-        Self { record, rules, was_fresh, outage_allows, used, place: AtomicU32::new(0) }
+        Self { record, rules, was_fresh, outage_allows, used }
     }
 
     /// What to do with this entry at `now`; `None` if it must be compiled again, because it has become stale.

@@ -60,10 +60,14 @@ async fn a_permit_is_at_hand_where_nothing_is_in_flight_and_the_delay_has_passed
     assert!(gate.check_at_once(&page).is_none(), "nothing is known");
     gate.answer(&Origin::of(&page).unwrap()).await.unwrap();
     let verdict = gate.check_at_once(&page).expect("it is known");
-    let is_granted = || gate.acquire_at_once(&page, &verdict).map(drop).is_some();
+    let acquire = || {
+        let (mut verdict, mut left) = (verdict.clone(), Duration::ZERO);
+        gate.acquire(&page, &mut verdict, &mut left).now_or_never().expect("no wait").ok()
+    };
+    let is_granted = || acquire().map(drop).is_some();
     assert!(!is_granted(), "the delay after robots.txt");
     sleep(SECOND).await;
-    let permit = gate.acquire_at_once(&page, &verdict).expect("the host is free");
+    let permit = acquire().expect("the host is free");
     sleep(10 * SECOND).await;
     assert!(!is_granted(), "one is in flight");
     drop(permit);

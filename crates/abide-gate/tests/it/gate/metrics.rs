@@ -40,7 +40,7 @@ fn the_failures_of_the_breaker_have_the_words_of_the_page() {
         (Failure::Other, "other"),
     ] {
         let recorder = DebuggingRecorder::new();
-        let event = Event::BreakerOpened { scope: "a.example", lasts: Duration::from_secs(60), failure };
+        let event = Event::BreakerOpened { key: "a.example", lasts: Duration::from_secs(60), failure };
         metrics::with_local_recorder(&recorder, || record_metrics(&event));
         assert_eq!(written(&recorder), [(format!("abide_breaker_openings_total fault={word}"), 1.0)]);
         assert!(row.contains(word), "{row}");

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::scripted::{Scripted, ScriptedFetch};
 use crate::support::{SECOND, built, clock, origin, page, url};
-use abide_gate::pacing::{PacePolicy, Scope};
+use abide_gate::pacing::{PacePolicy, PacingKey};
 use abide_gate::{AddressGuard, DeniedKind, Event, Gate, Origin};
 
 fn rules() -> ScriptedFetch {
@@ -130,13 +130,14 @@ async fn a_deferral_names_the_group_or_the_host_that_it_waits_for() {
         Some("c.example") => Scripted::redirect("https://d.example/robots.txt"),
         _ => Scripted::text(""),
     });
-    let farm = PacePolicy::default().with_scope(Scope::custom(|_| Some("farm".to_owned())));
+    let farm = PacePolicy::default()
+        .with_key(PacingKey::custom(|url| (url.host_str()? != "d.example").then(|| "farm".to_owned())));
     let gate = built(Gate::builder().pace(farm), &fetch);
     let deferred = async |to| gate.check(&url(to), &mut { 30 * SECOND }).await.unwrap_err().to_string();
     let permit = gate.admit(&page(), 30 * SECOND).await.unwrap();
     let busy = deferred("https://b.example/").await;
-    assert!(busy.contains("a response of custom/farm has been open"), "{busy}");
-    drop(permit);
+    assert!(busy.contains("a response of farm has been open"), "{busy}");
+    permit.1.give_back();
     gate.back_off("d.example", gate.wall().plus(60 * SECOND));
     let moved = deferred("https://c.example/").await;
     assert!(moved.contains("d.example is backed off"), "{moved}");

@@ -10,9 +10,7 @@ use abide_gate::{Clock, ManualClock, Origin, WallMillis};
 use futures_util::FutureExt;
 use tokio::time::{Instant, advance, sleep};
 
-use crate::parts::support::pacing::{
-    Deferral, Lagging, Log, deferral, group, host, joined, ms, one_second, page, s, url,
-};
+use crate::parts::support::pacing::{Deferral, Lagging, Log, deferral, joined, ms, one_second, page, s, url};
 
 #[tokio::test(start_paused = true)]
 async fn several_in_flight_start_a_delay_apart() {
@@ -131,31 +129,6 @@ async fn a_crawl_delay_may_change_while_twenty_wait() {
     assert_eq!(*log.starts("a.example").last().unwrap(), s(29));
     let late = joined(tasks).await.into_iter().filter_map(Result::err).count();
     assert_eq!(late, 20 - log.starts("a.example").len());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_crawl_delay_that_grows_counts_in_groups_with_feedback() {
-    let pacer = Pacer::new(one_second().with_scope(group("all").with_feedback()));
-    drop(pacer.take("b.example").await);
-    let (began, waiting) = (Instant::now(), pacer.spawn_take("a.example", s(20)));
-    sleep(ms(1)).await;
-    pacer.change_crawl_delay(&Origin::of(&page("a.example")).unwrap(), s(3));
-    assert_eq!(waiting.await.unwrap().1 - began, s(3));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_crawl_delay_counts_in_groups_with_feedback_alone() {
-    for (group, wait) in [(group("all"), 1), (group("all").with_feedback(), 10)] {
-        let pacer = Pacer::new(one_second().with_scope(group));
-        let crawl_delay = s(10);
-        pacer.acquire(&page("a.example"), crawl_delay, s(0)).await.unwrap().finish();
-        sleep(crawl_delay).await;
-        pacer.take("b.example").await.finish();
-        // The host is free, so that only its group makes it wait.
-        let began = Instant::now();
-        pacer.acquire(&page("a.example"), crawl_delay, s(60)).await.unwrap().finish();
-        assert_eq!(began.elapsed(), s(wait));
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -287,30 +260,6 @@ async fn a_queue_head_that_is_not_polled_is_passed_over() {
     assert_eq!(pacer.take("a.example").await.waited(), s(1), "after the one behind, which it has woken");
     assert!(behind.await.unwrap().0.is_ok());
     assert_eq!(deferral(asleep.await).wait, ms(1), "no caller is asked to come back this instant");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_known_free_host_without_waiters_takes_the_short_way() {
-    let pacer = Pacer::new(one_second());
-    let short_from = |place| pacer.at_once(&page("a.example"), s(0), place);
-    assert!(short_from(0).is_none(), "it is not known");
-    let open = pacer.take("a.example").await;
-    sleep(s(5)).await;
-    assert!(short_from(0).is_none(), "one is in flight");
-    drop(open);
-    sleep(ms(999)).await;
-    assert!(short_from(0).is_none(), "the delay");
-    sleep(ms(1)).await;
-    short_from(0).expect("the delay has passed in this instant").finish();
-    let mut waiting = Box::pin(pacer.try_take("a.example"));
-    assert!(waiting.as_mut().now_or_never().is_none());
-    sleep(s(2)).await;
-    assert!(short_from(0).is_none(), "a request waits, though the host is free");
-    drop(waiting);
-    let place = pacer.place(&host("a.example"));
-    for place in [place, place + 1, u32::MAX] {
-        short_from(place).expect("wherever it is looked for first").give_back();
-    }
 }
 
 #[tokio::test(start_paused = true)]

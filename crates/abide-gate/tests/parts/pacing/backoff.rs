@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use crate::pacing::Pacer;
 use abide_gate::DeniedKind;
-use abide_gate::pacing::{BackoffCause, DeferReason, PacePolicy, Scope};
+use abide_gate::pacing::{BackoffCause, DeferReason, PacePolicy, PacingKey};
 use abide_gate::{Clock, Event, Failure, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
 use crate::parts::support::pacing::{
-    BrokenClock, Log, TokioClock, deferral, group, host, joined, left, ms, observed, one_second, retry_after,
-    s, url,
+    BrokenClock, TokioClock, deferral, host, left, ms, observed, one_second, retry_after, s, url,
 };
 
 const TOO_MANY: StatusCode = StatusCode::TOO_MANY_REQUESTS;
@@ -264,40 +263,6 @@ async fn adaptive_delay_follows_the_site_and_never_speeds_up_by_errors() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn scopes_are_taken_all_or_none() {
-    let shops = Scope::custom(|url| url.path().strip_prefix("/shop/").map(|_| "shops".to_owned()));
-    let policy = one_second().with_scope(shops.with_delay(s(5)).with_max_in_flight(1));
-    let ((pacer, events), log) = (observed(policy), Log::default());
-    let fetch = |to: String| {
-        let (pacer, log) = (pacer.clone(), log.clone());
-        tokio::spawn(async move { log.fetch_as(0, &pacer, &url(&to), ms(0)).await.unwrap() })
-    };
-    let tasks = ["a", "b", "c"].map(|name| fetch(format!("http://{name}.example/shop/1")));
-    // Another page of a.example is in no group.
-    sleep(ms(1)).await;
-    fetch("http://a.example/page".to_owned()).await.unwrap();
-    joined(tasks).await;
-    assert_eq!(log.starts("a.example"), [s(0), s(1)]);
-    assert_eq!(log.starts("b.example"), [s(5)]);
-    assert_eq!(log.starts("c.example"), [s(10)]);
-    // A deferral in the group reserves nothing on the host, and names the group.
-    deferral(pacer.acquire(&url("http://d.example/shop/1"), s(0), s(1)).await);
-    assert_eq!(events.of("deferred"), ["deferred custom/shops"]);
-    assert_eq!(pacer.take("d.example").await.waited(), s(0));
-}
-
-#[tokio::test(start_paused = true)]
-async fn backoffs_stay_with_the_host_unless_a_scope_wants_them() {
-    let group = || group("all").with_delay(s(0)).with_max_in_flight(9);
-    for (scope, expected) in [(group(), s(0)), (group().with_feedback(), s(120))] {
-        let pacer = Pacer::new(one_second().with_scope(scope));
-        answer(&pacer, TOO_MANY, &retry_after("120")).await;
-        let permit = pacer.take_within("b.example", s(200)).await.unwrap();
-        assert_about(permit.waited(), expected);
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_host_can_have_its_own_pace() {
     let policy =
         one_second().with_own_sites([host("mine.example")]).with_host_delay(host("slow.example"), s(10));
@@ -314,7 +279,7 @@ async fn a_host_can_have_its_own_pace() {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_open_for_a_minute_is_reported_once() {
-    let (pacer, events) = observed(one_second().with_scope(group("all").with_max_in_flight(9)));
+    let (pacer, events) = observed(one_second());
     let unread = pacer.take("a.example").await;
     sleep(s(20)).await;
     let other = pacer.take("b.example").await;
@@ -336,14 +301,6 @@ async fn a_body_open_for_a_minute_is_reported_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_group_can_be_backed_off_by_its_key() {
-    let group = group("all").with_delay(s(0)).with_max_in_flight(9);
-    let pacer = Pacer::new(one_second().with_scope(group));
-    pacer.back_off_for("custom/all", s(100));
-    assert_eq!(deferral(pacer.try_take("a.example").await).wait, s(100));
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_exception_to_politeness_is_reported_once_at_the_start() {
     let (_, events) = observed(one_second().danger_min_delay(ms(5)).with_own_sites([host("mine.example")]));
     assert_eq!(events.of("exception"), ["exception every host", "exception mine.example"]);
@@ -359,12 +316,12 @@ async fn panics_of_the_users_code_stay_there() {
         counts.fetch_add(1, Ordering::SeqCst);
         panic!("the observer's own mistake")
     };
-    let scope = Scope::custom(|url| if url.path() == "/bad" { panic!("mistake") } else { None });
+    let key = PacingKey::custom(|url| if url.path() == "/bad" { panic!("mistake") } else { None });
     let clock = Arc::new(BrokenClock::default());
-    let policy = PacePolicy::default().with_scope(scope);
+    let policy = PacePolicy::default().with_key(key);
     let pacer = Pacer::builder(policy).observer(Arc::new(observer)).clock(clock.clone()).pacer();
     let refusal = pacer.get(&url("http://a.example/bad")).await.unwrap_err();
-    assert!(matches!(refusal.kind, DeniedKind::Panicked { callback: "scope" }), "{refusal:?}");
+    assert!(matches!(refusal.kind, DeniedKind::Panicked { callback: "pacing key" }), "{refusal:?}");
     let permit = pacer.take("a.example").await;
     clock.0.store(true, Ordering::SeqCst);
     let refusal = pacer.try_take("b.example").await.unwrap_err();

@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::sleep;
 
 use crate::parts::support::faulty::Faulty;
-use crate::parts::support::pacing::{Events, TokioClock, group, host, ms, observed, one_second, s};
+use crate::parts::support::pacing::{Events, TokioClock, host, ms, observed, one_second, s};
 
 #[tokio::test(start_paused = true)]
 async fn a_backoff_is_over_in_the_instant_of_its_end() {
@@ -59,14 +59,14 @@ async fn a_request_is_in_flight_since_its_host_is_leased() {
 
 #[tokio::test(start_paused = true)]
 async fn of_equal_slots_the_first_is_returned() {
-    let (pacer, events) = observed(one_second().with_scope(group("group").with_delay(s(1))));
+    let (pacer, events) = observed(one_second());
     pacer.take("a.example").await.finish();
     pacer.take_within("a.example", s(0)).await.unwrap_err();
     assert_eq!(events.of("deferred"), ["deferred a.example"]);
     sleep(s(10)).await;
     let slot = pacer.slot("a.example");
     assert_eq!((slot.wait, slot.overdue), (s(0), Some(s(9))));
-    assert_eq!(pacer.slot("b.example").overdue, None, "the host, which is as free as its group");
+    assert_eq!(pacer.slot("b.example").overdue, None, "it was never asked");
 }
 
 #[tokio::test(start_paused = true)]

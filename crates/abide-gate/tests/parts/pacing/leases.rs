@@ -2,19 +2,18 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use crate::pacing::Pacer;
 use crate::store::StoreFuture;
 use abide_gate::pacing::{
-    BackoffCause, DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, OnStoreOutage, PacePolicy, Want,
+    BackoffCause, DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, OnStoreOutage, PacePolicy,
 };
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
 use abide_gate::{MemoryStore, WallMillis};
-use fastrand::Rng;
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -568,10 +567,9 @@ async fn a_host_of_ones_own_can_be_left_out_of_leases() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn groups_of_hosts_are_leased_too() {
+async fn a_group_of_hosts_is_leased_as_one() {
     let (store, log) = (Arc::new(MemoryStore::new()), Log::default());
-    let group = group("farm").with_delay(s(2));
-    let policy = one_second().with_scope(group).with_max_wait(s(300));
+    let policy = one_second().danger_min_delay(s(2)).with_key(group("farm")).with_max_wait(s(300));
     let mut tasks = JoinSet::new();
     for who in 0..3 {
         let pacer = Pacer::builder(policy.clone()).host_store(store.clone()).pacer();
@@ -589,57 +587,7 @@ async fn groups_of_hosts_are_leased_too() {
     timeout(s(300), tasks.join_all()).await.unwrap();
     log.check(s(2));
     assert_eq!(log.order().len(), 30);
-    assert!(state(&*store, "custom/farm").await.quiet.is_some());
-}
-
-/// Replies to the leases of one host come late.
-#[derive(Debug)]
-struct Late(MemoryStore, Mutex<Rng>);
-
-impl Late {
-    fn pause(&self) -> Duration {
-        ms(self.1.lock().unwrap().u64(0..950))
-    }
-}
-
-impl HostStore for Late {
-    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
-        Box::pin(async move {
-            sleep(ms(1)).await;
-            let reply = self.0.exchange(host, ask).await;
-            if host == "h0.example" && matches!(ask.want, Want::Lease { .. }) {
-                sleep(self.pause()).await;
-            }
-            reply
-        })
-    }
-}
-
-/// A group is given up with its hosts, of which one may be about to be leased.
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_was_given_up_meanwhile_is_none() {
-    let store = Arc::new(Late(MemoryStore::new(), Mutex::new(Rng::with_seed(7))));
-    let (log, delay) = (Log::default(), s(20));
-    let policy = one_second().with_host_delay(host("h0.example"), delay);
-    let policy = policy.with_scope(group("farm").with_delay(s(1))).with_max_wait(s(3_000));
-    let (end, mut tasks) = (Instant::now() + s(10_000), JoinSet::new());
-    for who in 0..2 {
-        let pacer = Pacer::builder(policy.clone()).host_store(store.clone()).seed(who as u64).pacer();
-        for n in 0..6 {
-            let (log, pacer, store) = (log.clone(), pacer.clone(), store.clone());
-            tasks.spawn(async move {
-                while Instant::now() < end {
-                    log.send(who, &pacer, &format!("h{n}.example"), ms(5)).await;
-                    // A crawler that does something else now and then.
-                    sleep(store.pause() * if n == 0 { 12 } else { 1 }).await;
-                }
-            });
-        }
-    }
-    tasks.join_all().await;
-    let starts = log.starts("h0.example");
-    assert!(starts.len() > 250, "{}", starts.len());
-    assert!(starts.windows(2).all(|pair| pair[1] - pair[0] >= delay));
+    assert!(state(&*store, "farm").await.quiet.is_some());
 }
 
 #[derive(Debug, Default)]

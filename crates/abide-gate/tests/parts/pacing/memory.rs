@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::pacing::Pacer;
 use abide_gate::Failure;
-use abide_gate::pacing::Scope;
 use http::{HeaderMap, StatusCode};
 use tokio::time::{Instant, sleep};
 
@@ -63,23 +62,6 @@ async fn what_is_owed_is_never_forgotten() {
     for name in ["open.example", "throttled.example", "dead.example"] {
         assert_eq!(pacer.report(&host(name)), None, "{name}");
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_scopes_of_a_request_do_not_make_room_for_each_other() {
-    let group = |name: &'static str| {
-        Scope::custom(move |url| Some(format!("{name}{}", url.host_str()?))).with_delay(s(1))
-    };
-    let policy =
-        one_second().with_hosts_max(1).with_scope(group("a")).with_scope(group("b")).with_scope(group("c"));
-    let pacer = Pacer::new(policy.danger_min_delay(ms(0)));
-    for n in 0..2_000 {
-        let name = format!("h{n}.example");
-        pacer.take_within(&name, s(0)).await.unwrap().finish();
-        assert_eq!(pacer.slot(&name).wait, s(1), "all four are kept");
-        sleep(s(2)).await;
-    }
-    assert!(pacer.stats().hosts < 200, "{:?}", pacer.stats());
 }
 
 #[tokio::test(start_paused = true)]

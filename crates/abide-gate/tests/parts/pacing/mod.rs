@@ -3,6 +3,7 @@
 mod acquire;
 mod backoff;
 mod edges;
+mod key;
 mod leases;
 mod loopback;
 mod memory;

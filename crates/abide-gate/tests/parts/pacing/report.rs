@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::pacing::Pacer;
-use abide_gate::MemoryStore;
 use abide_gate::pacing::{DeferReason, Permit};
 use tokio::time::sleep;
 
-use crate::parts::support::pacing::{Events, deferral, group, host, left, ms, one_second, page, s};
+use crate::parts::support::pacing::{deferral, host, left, ms, one_second, page, s};
 
 /// A response of `a.example` has been open for one second, and two requests wait.
 async fn busy(pacer: &Arc<Pacer>) -> Permit {
@@ -43,7 +42,7 @@ async fn a_report_has_what_happened_to_a_host() {
     let late = deferral(at_once().await);
     assert_eq!(late.wait, s(4), "{late:?}");
     let report = pacer.report_of("a.example");
-    assert_eq!((&*report.scope, report.requests, report.deferrals), ("a.example", 2, 2));
+    assert_eq!((&*report.key, report.requests, report.deferrals), ("a.example", 2, 2));
     assert_eq!((report.waited, report.longest_wait), (s(1), s(1)));
     assert_eq!((report.in_flight, report.waiting, report.open), (1, 2, Some(s(1))));
     assert_eq!((report.backoffs, report.backed_off_until, report.delay), (0, None, s(1)));
@@ -109,37 +108,6 @@ async fn the_next_ready_is_new_or_free_for_longest_or_free_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slot_is_that_of_the_scope_that_is_free_last() {
-    let (small, large) = (group("small"), group("large"));
-    let policy = one_second()
-        .with_scope(small.clone().with_delay(s(2)))
-        .with_scope(large.with_delay(s(20)))
-        .with_scope(small);
-    let pacer = Pacer::new(policy);
-    drop(pacer.take("a.example").await);
-    assert_eq!(pacer.stats().hosts, 3, "the third group is the first, and counts once");
-    for name in ["a.example", "b.example"] {
-        assert_eq!(pacer.slot(name).wait, s(20), "{name}");
-    }
-    let late = deferral(pacer.take_within("b.example", s(19)).await);
-    assert_eq!(late.reason, DeferReason::Delay { delay: s(20) });
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deferral_by_the_store_names_its_scope() {
-    let (store, events) = (Arc::new(MemoryStore::new()), Arc::new(Events::default()));
-    let pacer = || {
-        let policy = one_second().with_scope(group("farm").with_delay(s(50)));
-        Pacer::builder(policy).host_store(store.clone()).observer(events.observer()).pacer()
-    };
-    drop(pacer().take("a.example").await);
-    sleep(s(3)).await;
-    let other = pacer();
-    deferral(other.try_take("b.example").await);
-    assert_eq!(events.of("deferred"), ["deferred custom/farm"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_open_response_is_the_reason_for_all_behind_it() {
     let pacer = Pacer::new(one_second());
     let _open = pacer.take("a.example").await;
@@ -147,10 +115,4 @@ async fn an_open_response_is_the_reason_for_all_behind_it() {
         let late = deferral(late.await.unwrap().0);
         assert!(matches!(late.reason, DeferReason::InFlight { .. }), "{late:?}");
     }
-}
-
-#[test]
-fn eight_groups_are_kept() {
-    let policy = (0..9).fold(one_second(), |policy, _| policy.with_scope(group("farm")));
-    assert_eq!(policy.scopes().len(), 8);
 }

@@ -3,20 +3,19 @@
 //!
 //! There are no timers here: the delay is zero, so that every wait must be ended by another task. `ABIDE_SCHEDULES=100000` runs more.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::denied::Refusal;
 use crate::pacing::Pacer;
-use abide_gate::pacing::{PacePolicy, Permit, Scope};
+use abide_gate::pacing::{PacePolicy, Permit};
 use abide_gate::{Clock, WallMillis};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::sync::Mutex;
 use shuttle::{future, thread};
 use tokio::time::Instant;
 
-use crate::parts::support::pacing::{one_second, url};
+use crate::parts::support::pacing::one_second;
 use crate::parts::support::{at_most, number};
 
 /// Stands still, and lets others go first whenever it is read.
@@ -108,32 +107,6 @@ fn waiters_come_and_go_under_any_schedule() {
         assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
         let went = wire.now_and_ever.lock().unwrap().1.clone();
         assert!([0, 2, 4].iter().all(|who| went.contains(who)), "{went:?}");
-    });
-}
-
-#[test]
-fn crossing_scopes_are_no_deadlock_under_any_schedule() {
-    schedules(|| {
-        let group = |at: usize| {
-            Scope::custom(move |url| url.query().map(|query| query[at..=at].to_owned()))
-                .with_delay(Duration::ZERO)
-        };
-        let policy = one_second().with_scope(group(0)).with_scope(group(1)).with_scope(group(2));
-        let pacer = pacer(policy);
-        let groups = ["abc", "bca", "cab", "abd", "ddd", "cba"];
-        let wires: HashMap<char, Wire> = "abcd".chars().map(|group| (group, Wire::new(1))).collect();
-        tasks(groups.len(), |n| {
-            let (pacer, to) = (pacer.clone(), url(&format!("http://h{}.example/?{}", n % 2, groups[n])));
-            let group = wires[&groups[n].chars().next().unwrap()].clone();
-            async move {
-                let acquire = pacer.get(&to);
-                let permit = if n == 3 { at_most(1, acquire).await } else { Some(acquire.await) };
-                if let Some(permit) = permit {
-                    group.send(n, permit.unwrap()).await;
-                }
-            }
-        });
-        assert_eq!((pacer.stats().in_flight, pacer.stats().waiting), (0, 0));
     });
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::denied::Refusal;
 use crate::pacing::Pacer;
-use abide_gate::pacing::{BackoffCause, DeferReason, HostReport, NextSlot, PacePolicy, Permit, Scope};
+use abide_gate::pacing::{BackoffCause, DeferReason, HostReport, NextSlot, PacePolicy, PacingKey, Permit};
 use abide_gate::{Clock, DeniedKind, Event, Gate, GateBuilder, Host, SystemClock, WallMillis};
 use http::HeaderMap;
 use tokio::task::JoinHandle;
@@ -38,8 +38,9 @@ pub(crate) fn host(name: &str) -> Host {
     Host::of(&page(name)).unwrap()
 }
 
-pub(crate) fn group(name: &'static str) -> Scope {
-    Scope::custom(move |_| Some(name.to_owned()))
+/// All hosts are one group.
+pub(crate) fn group(name: &'static str) -> PacingKey {
+    PacingKey::custom(move |_| Some(name.to_owned()))
 }
 
 pub(crate) fn retry_after(seconds: &str) -> HeaderMap {
@@ -101,8 +102,8 @@ impl Pacer {
     }
 
     /// As the operator does.
-    pub(crate) fn back_off_for(&self, scope: &str, time: Duration) -> WallMillis {
-        self.back_off(scope, TokioClock.wall().plus(time), BackoffCause::Operator)
+    pub(crate) fn back_off_for(&self, key: &str, time: Duration) -> WallMillis {
+        self.back_off(key, TokioClock.wall().plus(time), BackoffCause::Operator)
     }
 
     pub(crate) fn slot(&self, host: &str) -> NextSlot {
@@ -125,15 +126,15 @@ impl Events {
         let events = Arc::clone(self);
         Arc::new(move |event| {
             let text = match event {
-                Event::Granted { scope, .. } => format!("granted {scope}"),
-                Event::Deferred { scope, .. } => format!("deferred {scope}"),
-                Event::BackedOff { scope, lasts, cause } => format!("backed off {scope} {lasts:?} {cause:?}"),
-                Event::BreakerOpened { scope, lasts, failure } => {
-                    format!("breaker {scope} {lasts:?} {failure}")
+                Event::Granted { key, .. } => format!("granted {key}"),
+                Event::Deferred { key, .. } => format!("deferred {key}"),
+                Event::BackedOff { key, lasts, cause } => format!("backed off {key} {lasts:?} {cause:?}"),
+                Event::BreakerOpened { key, lasts, failure } => {
+                    format!("breaker {key} {lasts:?} {failure}")
                 }
-                Event::BodyOpen { scope, open } => format!("open {scope} {open:?}"),
-                Event::RateLimitIgnored { scope, field } => format!("ignored {scope} {field}"),
-                Event::Exception { scope, .. } => format!("exception {scope}"),
+                Event::BodyOpen { key, open } => format!("open {key} {open:?}"),
+                Event::RateLimitIgnored { key, field } => format!("ignored {key} {field}"),
+                Event::Exception { key, .. } => format!("exception {key}"),
                 Event::StoreDown { .. } => "store down".to_owned(),
                 Event::StoreBack => "store back".to_owned(),
                 Event::Overgrown { hosts } => format!("overgrown {hosts}"),
