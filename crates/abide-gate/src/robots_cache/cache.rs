@@ -37,7 +37,7 @@ use crate::robots_cache::fetch_task::{FetchProgress, full};
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
-use crate::{Clock, DeniedKind, HolderId, Origin, Stats, SystemClock, WallMillis};
+use crate::{Clock, DeniedKind, Origin, Stats, SystemClock, WallMillis};
 
 /// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that wait, used while it is fresh, and
 /// kept through outages. One per process and file, behind an [`Arc`], because its fetches outlive their callers.
@@ -49,8 +49,6 @@ pub(crate) struct RobotsCache {
     pub(crate) observers: Observers,
     /// None: the cache is all there is, and what it forgets is fetched again.
     pub(crate) store: Option<Arc<dyn RobotsStore>>,
-    /// The name of this process at the store.
-    pub(super) holder: HolderId,
     /// One warning per outage of the store. Two flags: a full disk still reads.
     pub(super) reading_fails: AtomicBool,
     pub(super) writing_fails: AtomicBool,
@@ -75,7 +73,6 @@ impl RobotsCache {
             clock: Arc::new(SystemClock),
             observers: Observers::default(),
             store: None,
-            holder: HolderId::random(),
             reading_fails: AtomicBool::new(false),
             writing_fails: AtomicBool::new(false),
             entries: BoundedTable::new(policy.memory_max),
@@ -150,10 +147,7 @@ impl RobotsCache {
         let Some(mut record) = self.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
         };
-        // It would end the lease of a process that fetches now, and whose record comes next.
-        if !matches!(self.lease(origin).await, Ok(Some(_))) {
-            self.save_record(&record).await;
-        }
+        self.save_record(&record).await;
         // A fetch may have ended meanwhile. Its record must not be replaced by the older one.
         let at_hand = self.entries.get(origin.as_slice());
         if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {

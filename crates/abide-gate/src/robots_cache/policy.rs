@@ -180,7 +180,7 @@ impl RobotsPolicy {
     /// places are taken, the next fetches have less time than [`with_deadline`](Self::with_deadline) says, but 5 seconds at least, so that slow
     /// origins do not keep others waiting. Only 64 bodies of more than 16 KiB are read at a time.
     pub fn with_fetches_max(self, fetches: usize) -> Self {
-        // With none, no fetch would ever begin. The upper bound is that of leases in memory.
+        // With none, no fetch would ever begin. A process has no more ports to one address.
         Self { fetches_max: fetches.clamp(1, 65_536), ..self }
     }
 
