@@ -12,7 +12,7 @@ use abide::{Abide, Origin};
 use abide_examples::{Web, plain_client};
 use abide_gate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, HolderId, StoreError, WallMillis};
+use abide_gate::{BoxFuture, StoreError, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 use tokio::time::Instant;
 
@@ -28,7 +28,6 @@ pub(crate) struct OwnStore {
 #[derive(Debug, Default)]
 struct Tables {
     robots: HashMap<Origin, Vec<u8>>,
-    fetching: HashMap<Origin, (HolderId, WallMillis)>,
     hosts: HashMap<Arc<str>, HostEntry>,
     permissions: HashMap<String, PermissionRecord>,
 }
@@ -56,41 +55,7 @@ impl RobotsStore for OwnStore {
 
     fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let mut tables = self.lock();
-            tables.robots.insert(origin.clone(), record.encode());
-            tables.fetching.remove(origin);
-            Ok(())
-        })
-    }
-
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> StoreFuture<'a, Option<WallMillis>> {
-        Box::pin(async move {
-            let mut tables = self.lock();
-            match tables.fetching.get(origin) {
-                // One that ends later than one that begins now was given before the clock was set back.
-                Some(&(other, until)) if other != holder && now < until && until <= now.plus(ttl) => {
-                    Ok(Some(until))
-                }
-                _ => {
-                    tables.fetching.insert(origin.clone(), (holder, now.plus(ttl)));
-                    Ok(None)
-                }
-            }
-        })
-    }
-
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            let fetching = &mut self.lock().fetching;
-            if fetching.get(origin).is_some_and(|(other, _)| *other == holder) {
-                fetching.remove(origin);
-            }
+            self.lock().robots.insert(origin.clone(), record.encode());
             Ok(())
         })
     }

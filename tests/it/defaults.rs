@@ -57,7 +57,7 @@ fn the_defaults_are_those_that_the_page_states() {
         .with_redirects_max(number("redirects"))
         .with_deadline(deadline)
         .with_fetches_max(number("fetches at a time"))
-        .with_memory_max((number("memory of all copies") as u64) << 30)
+        .with_memory_max((number("memory of all copies") as u64) << 20)
         .with_store_timeout(of_records);
     assert_eq!(format!("{robots:?}"), format!("{:?}", RobotsPolicy::default()));
 

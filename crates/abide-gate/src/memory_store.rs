@@ -12,9 +12,9 @@ use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 
 use crate::pacing::{HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus};
-use crate::robots_cache::{RobotsLeases, RobotsRecord, RobotsStore};
+use crate::robots_cache::{RobotsRecord, RobotsStore};
 use crate::store::StoreFuture;
-use crate::{Clock, HolderId, Origin, SystemClock, WallMillis, caught_clock};
+use crate::{Clock, Origin, SystemClock, WallMillis, caught_clock};
 
 /// A [`RobotsStore`] and a [`HostStore`] in memory. After a restart it knows nothing; use a durable store where that matters.
 ///
@@ -31,7 +31,6 @@ use crate::{Clock, HolderId, Origin, SystemClock, WallMillis, caught_clock};
 #[must_use]
 pub struct MemoryStore {
     records: Cache<Origin, RobotsRecord>,
-    leases: RobotsLeases,
     clock: Arc<dyn Clock>,
     began: Instant,
     hosts: Mutex<Hosts>,
@@ -55,8 +54,7 @@ impl MemoryStore {
     /// An empty store with at most 256 MiB of records.
     pub fn new() -> Self {
         let clock = caught_clock(Arc::new(SystemClock));
-        let (leases, hosts) = (RobotsLeases::default(), Mutex::default());
-        Self { records: records(CAPACITY), leases, began: clock.now(), clock, hosts }
+        Self { records: records(CAPACITY), began: clock.now(), clock, hosts: Mutex::default() }
     }
 
     /// Keeps about so many bytes of records, at least 32 MiB. What was saved before is forgotten.
@@ -99,22 +97,6 @@ impl RobotsStore for MemoryStore {
 
     fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         self.records.insert(origin.clone(), record.clone());
-        self.leases.release(origin, None);
-        Box::pin(ready(Ok(())))
-    }
-
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> StoreFuture<'a, Option<WallMillis>> {
-        Box::pin(ready(Ok(self.leases.lease(origin, holder, now, ttl))))
-    }
-
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
-        self.leases.release(origin, Some(holder));
         Box::pin(ready(Ok(())))
     }
 

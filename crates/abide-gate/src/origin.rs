@@ -6,7 +6,6 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::hash::BuildHasher;
 use std::io::Write;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -55,14 +54,6 @@ impl Origin {
         self.text.as_str()
     }
 
-    /// As URLs write it.
-    pub(crate) fn as_slice(&self) -> OriginOf<'_> {
-        let text = self.as_str();
-        let default_port =
-            default_port(self.scheme()).filter(|port| text.ends_with(port)).unwrap_or_default();
-        OriginOf { text: text.strip_suffix(default_port).unwrap_or(text), default_port }
-    }
-
     /// How many bytes it takes besides its own.
     pub(crate) fn heap_size(&self) -> usize {
         self.text.heap_size()
@@ -89,43 +80,6 @@ impl Origin {
         let (_, rest) = self.as_str().split_once("://").unwrap_or_default();
         Host { text: pacing_key(rest.rsplit_once(':').map_or(rest, |(host, _)| host)).into() }
     }
-}
-
-/// The origin of a URL as a slice of it: what a look-up needs, without an allocation.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct OriginOf<'u> {
-    /// Scheme, host, and the port if it is not the default one.
-    text: &'u str,
-    /// The port otherwise.
-    default_port: &'static str,
-}
-
-impl<'u> OriginOf<'u> {
-    /// `None` for any other scheme than http and https. With user information in the URL, no slice is its origin, and this one equals none.
-    pub(crate) fn of(url: &'u Url) -> Option<Self> {
-        let default_port = default_port(url.scheme())?;
-        let default_port = if url.port().is_none() { default_port } else { "" };
-        Some(Self { text: &url[..Position::AfterPort], default_port })
-    }
-
-    pub(crate) fn is(self, origin: &Origin) -> bool {
-        let whole = origin.text.as_bytes().split_at_checked(self.text.len());
-        whole.is_some_and(|(text, port)| {
-            is_equal(text, self.text.as_bytes()) && is_equal(port, self.default_port.as_bytes())
-        })
-    }
-
-    /// Its hash, equal for all URLs of an origin. A default port is not part of it, because the scheme decides that.
-    pub(crate) fn hash(self, hasher: &impl BuildHasher) -> u64 {
-        hasher.hash_one(self.text)
-    }
-}
-
-/// Eight bytes at a time and without a call of `memcmp`, which made a small request 1 % dearer than plain reqwest, and 2.5 % on two threads (bench
-/// `overhead`, with this and without it).
-fn is_equal(a: &[u8], b: &[u8]) -> bool {
-    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<8>(), b.as_chunks::<8>());
-    a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a == b) && a_rest.iter().eq(b_rest)
 }
 
 /// The default port, with its colon.
@@ -334,8 +288,6 @@ impl<const N: usize> fmt::Debug for Short<N> {
 
 #[cfg(test)]
 mod tests {
-    use std::hash::RandomState;
-
     use super::*;
 
     #[test]
@@ -382,34 +334,6 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_of_a_url_stands_for_its_origin_and_no_other() {
-        let urls = [
-            "http://a.example/x",
-            "https://a.example/",
-            "http://a.example:8080/",
-            "http://[2001:db8::1]:81/",
-            "http://a.example:808/",
-            // As long as the default port.
-            "http://a.example:81/",
-            "http://a.exampl/",
-        ];
-        let urls = urls.map(|text| text.parse::<Url>().unwrap());
-        let hasher = RandomState::new();
-        for (one, other) in urls.iter().flat_map(|one| urls.iter().map(move |other| (one, other))) {
-            let (slice, origin) = (OriginOf::of(one).unwrap(), Origin::of(other).unwrap());
-            assert_eq!(slice.is(&origin), one == other, "{one} {other}");
-            assert_eq!(slice.hash(&hasher) == origin.as_slice().hash(&hasher), one == other, "{one} {other}");
-        }
-        let of = |text: &str| {
-            OriginOf::of(&text.parse().unwrap())
-                .is_some_and(|slice| slice.is(&Origin::of(&text.parse().unwrap()).unwrap()))
-        };
-        assert!(of("http://a.example:80/x?http://b.example"));
-        assert!(!of("http://user@a.example/"));
-        assert!(OriginOf::of(&"ftp://a.example/".parse().unwrap()).is_none());
-    }
-
-    #[test]
     fn keys_and_what_has_none_are_shown_in_a_word() {
         let origin = Origin::of(&"https://u:p@a.example/x".parse().unwrap()).unwrap();
         assert_eq!(format!("{origin} {origin:?}"), "https://a.example:443 Origin(https://a.example:443)");
@@ -432,19 +356,5 @@ mod tests {
         }
         assert_eq!((size_of::<Short<30>>(), size_of::<Option<Short<38>>>()), (32, 40));
         assert_eq!(format!("{:?}", Short::<30>::from("a\n")), "\"a\\n\"");
-    }
-
-    #[test]
-    fn a_byte_that_differs_or_is_missing_is_noticed_wherever_it_is() {
-        for length in 0..=25 {
-            let whole: Vec<u8> = (0..length).collect();
-            assert!(is_equal(&whole, &whole.clone()));
-            for place in 0..whole.len() {
-                let mut other = whole.clone();
-                other[place] ^= 1;
-                assert!(!is_equal(&whole, &other), "{place} of {length}");
-                assert!(!is_equal(&whole, &whole[..place]) && !is_equal(&whole[..place], &whole));
-            }
-        }
     }
 }

@@ -34,6 +34,9 @@ pub(crate) struct PacedFetch {
 /// No fetch has less time, unless its policy says so: far more than a robots.txt takes.
 const CROWDED_BUDGET: Duration = Duration::from_secs(5);
 
+/// A look at the store that took longer is followed by another permit: the lease of the host is valid for little more when a permit is granted.
+const STORE_LOOK_MAX: Duration = Duration::from_millis(250);
+
 /// How long a fetch may be on the wire when so many places of all are free, its own among them.
 ///
 /// Slow origins must delay themselves alone. A fetch that waits for its bytes takes a socket and little else, so there are places for many more than
@@ -80,7 +83,7 @@ impl PacedFetch {
         if let Err(refused) = self.addresses.check_url(request.url()) {
             return Err(FetchError::new(refused, refused.to_string()));
         }
-        let (permit, fetching) = self.admitted(&request).await?;
+        let (permit, fetching) = self.admitted_if_needed(&request).await?;
         self.pacer.granted(&permit);
         let granted =
             budget_when(self.places.available_permits().saturating_add(1), self.places_max, request.budget);
@@ -154,6 +157,25 @@ impl PacedFetch {
         })?;
         request.signature = fields;
         Ok(())
+    }
+
+    /// The same as `admitted`, unless another process has fetched it meanwhile.
+    async fn admitted_if_needed(
+        &self,
+        request: &RobotsRequest,
+    ) -> Result<(Permit, OwnedSemaphorePermit), FetchError> {
+        let (permit, fetching) = self.admitted(request).await?;
+        let began = self.clock.now();
+        if request.is_stored_meanwhile().await {
+            permit.give_back();
+            return Err(FetchError::stored_meanwhile());
+        }
+        if self.clock.now().saturating_duration_since(began) <= STORE_LOOK_MAX {
+            return Ok((permit, fetching));
+        }
+        permit.give_back();
+        drop(fetching);
+        self.admitted(request).await
     }
 
     /// A permit, and a place among the fetches on the wire. The wait for either counts.

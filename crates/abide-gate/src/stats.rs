@@ -17,7 +17,8 @@
 pub struct Stats {
     /// Fetches of robots.txt begun, also those that the store answered.
     pub robots_fetches: u64,
-    /// Requests handed to [`Fetch`](crate::robots_cache::Fetch): every hop, also those that were deferred.
+    /// Requests handed to [`Fetch`](crate::robots_cache::Fetch): every hop, also those that were deferred, or not sent because another process had
+    /// sent them.
     pub robots_requests: u64,
     /// Attempts that brought a robots.txt.
     pub robots_read: u64,

@@ -6,7 +6,7 @@ mod error;
 mod store;
 mod traits;
 
-// What all clones share: what waits, the leases and states of hosts, who fetches a robots.txt, and the thread that writes.
+// What all clones share: what waits, the leases and states of hosts, and the thread that writes.
 mod hosts;
 mod shared;
 

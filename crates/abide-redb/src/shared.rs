@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use abide_gate::Origin;
 use abide_gate::pacing::{HostState, LeaseAsk, LeaseStatus, Want};
-use abide_gate::robots_cache::{RobotsLeases, RobotsRecord};
+use abide_gate::robots_cache::RobotsRecord;
 use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 use crate::batch::{Batch, PermissionChanges};
@@ -20,7 +20,6 @@ use crate::hosts::{Hosts, Now};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) disk: Disk,
-    pub(crate) leases: RobotsLeases,
     hosts: Mutex<Hosts>,
     queue: Mutex<WriteQueue>,
     /// The writer is needed earlier than it thinks.
@@ -69,8 +68,7 @@ impl Shared {
     pub(crate) fn new(disk: Disk, found: SavedBackoffs) -> Self {
         let mut queue = WriteQueue::default();
         let hosts = Hosts::load(found, Now::for_reading(&*disk.settings.clock), &mut queue.batch.backoffs);
-        let (leases, wake) = (RobotsLeases::default(), Condvar::new());
-        Self { disk, leases, hosts: Mutex::new(hosts), queue: Mutex::new(queue), wake }
+        Self { disk, hosts: Mutex::new(hosts), queue: Mutex::new(queue), wake: Condvar::new() }
     }
 
     /// One step of a host's lease. It counts at once. `Some`: the host's backoff is not on the disk yet, and the caller has to wait for that.

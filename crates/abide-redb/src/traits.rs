@@ -2,12 +2,9 @@
 //!
 //! Each method says what is on the disk when it returns. redb blocks, so its reads run on the threads that tokio has for that.
 
-use std::future::ready;
-use std::time::Duration;
-
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use abide_permissions::{PermissionError, PermissionRecord, PermissionStore};
 
 use crate::batch::changed;
@@ -29,29 +26,12 @@ impl RobotsStore for Store {
     }
 
     /// A record of a site that cannot be reached is on the disk when this returns: since when it has been so must not be lost.
-    fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
+    fn save<'a>(&'a self, _: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let is_urgent = record.failing_since().is_some();
-            let pending = self.shared().put(is_urgent, |batch| batch.save(record.clone()));
-            // Also where the record cannot be written: the fetch has ended all the same.
-            self.shared().leases.release(origin, None);
-            Ok(self.written(pending?).await?)
+            let pending = self.shared().put(is_urgent, |batch| batch.save(record.clone()))?;
+            Ok(self.written(pending).await?)
         })
-    }
-
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> StoreFuture<'a, Option<WallMillis>> {
-        Box::pin(ready(Ok(self.shared().leases.lease(origin, holder, now, ttl))))
-    }
-
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
-        self.shared().leases.release(origin, Some(holder));
-        Box::pin(ready(Ok(())))
     }
 
     fn sweep(&self, older_than: WallMillis) -> StoreFuture<'_, u64> {

@@ -5,7 +5,6 @@
 //! abide:{b17}:host:example.org                      last request, delay, backoff, lease
 //! abide:{b17}:born                                  since when, and by which server, nothing of the bucket was lost
 //! abide:{b201}:robots:https://example.org:443       a record of robots.txt
-//! abide:{b201}:fetching:https://example.org:443     which process is fetching it
 //! abide:{b66}:permissions:https://example.org/a     a record of permissions
 //! ```
 
@@ -21,7 +20,6 @@ pub(crate) struct Keys {
 // What a key is for.
 pub(crate) const HOST: &str = "host";
 pub(crate) const ROBOTS: &str = "robots";
-pub(crate) const FETCHING: &str = "fetching";
 #[cfg(feature = "permissions")]
 pub(crate) const PERMISSIONS: &str = "permissions";
 
@@ -81,7 +79,7 @@ mod tests {
         for name in ["example.org", "[::1]", "}", "{a}", "domain/{\u{e4} }:*"] {
             let marker = keys.marker(name);
             let tag = marker.strip_suffix("born").unwrap();
-            assert!([HOST, ROBOTS, FETCHING].iter().all(|kind| keys.of(kind, name).starts_with(tag)));
+            assert!([HOST, ROBOTS].iter().all(|kind| keys.of(kind, name).starts_with(tag)));
             assert!(keys.markers().contains(&marker));
         }
     }

@@ -1,22 +1,16 @@
-//! Records of robots.txt, and which process is fetching one.
-//!
-//! The lease is a key of its own that ends by itself: a process that dies while it fetches holds up the others for seconds.
+//! Records of robots.txt.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use redis::cluster_routing::{MultipleNodeRoutingInfo, ResponsePolicy, RoutingInfo, SingleNodeRoutingInfo};
-use redis::{FromRedisValue, RedisResult, Value, cmd, from_redis_value};
+use redis::{RedisResult, Value, cmd, from_redis_value};
 
 use crate::link::Connection;
-use crate::script::Script;
 use crate::{Error, Store, key};
 
 type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
-
-static LEASE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/fetching.lua")));
 
 impl RobotsStore for Store {
     fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
@@ -25,31 +19,8 @@ impl RobotsStore for Store {
 
     fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let keys = [key::ROBOTS, key::FETCHING].map(|kind| self.link.keys.of(kind, origin.as_str()));
-            let life = millis(self.record_life);
-            // The record before the end of the lease: a follower that gets the lease looks for the record once more.
-            self.link.query::<()>(cmd("SET").arg(&keys[0]).arg(record.encode()).arg("PX").arg(life)).await?;
-            // If it is not reached any more, the lease ends by itself.
-            Ok(self.link.query(cmd("DEL").arg(&keys[1])).await?)
-        })
-    }
-
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> StoreFuture<'a, Option<WallMillis>> {
-        Box::pin(async move {
-            let until: Option<u64> = fetching(self, origin, holder, now, ttl).await?;
-            Ok(until.map(WallMillis::from_millis))
-        })
-    }
-
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            Ok(fetching(self, origin, holder, WallMillis::from_millis(0), Duration::ZERO).await?)
+            let (key, life) = (self.link.keys.of(key::ROBOTS, origin.as_str()), millis(self.record_life));
+            Ok(self.link.query(cmd("SET").arg(key).arg(record.encode()).arg("PX").arg(life)).await?)
         })
     }
 
@@ -65,19 +36,6 @@ async fn load(store: &Store, key: &str) -> Result<Option<RobotsRecord>, Error> {
         bytes => bytes,
     };
     Ok(store.link.ask(get).await?.and_then(|bytes| RobotsRecord::decode(&bytes)))
-}
-
-/// Takes or renews the lease, or gives it up if it lasts no time.
-async fn fetching<T: FromRedisValue>(
-    store: &Store,
-    origin: &Origin,
-    holder: HolderId,
-    now: WallMillis,
-    ttl: Duration,
-) -> Result<T, Error> {
-    let ttl = if ttl.is_zero() { 0 } else { millis(ttl) };
-    let args = (holder.to_string(), now.as_millis(), ttl);
-    store.link.run(&LEASE, &[store.link.keys.of(key::FETCHING, origin.as_str())], args).await
 }
 
 /// Looks at every record, on all primaries of a cluster. A record that is written between the two looks is lost, and fetched again.

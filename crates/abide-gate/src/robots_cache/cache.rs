@@ -3,22 +3,15 @@
 //! A crawler checks robots.txt before every request, so nearly every check must find its entry in memory, and callers that wait for the same
 //! robots.txt must share one fetch, which is in `fetch_task.rs`.
 //!
-//! A general cache such as moka takes 270 bytes and six blocks for each of its entries, half of what a known host may take in all. Here an
-//! entry is one pointer in a hash table, found by a slice of the URL, without making a key. What is not kept for each host is in moka.
-//!
-//! When there is no room, CLOCK forgets what was not used for long: a hand moves over the table, spares entries used since it last passed, and
-//! forgets the first that was not. That is nearly the least recently used one, and a use writes one byte instead of moving a list.
+//! moka keeps the entries, by weight. It knows nothing of their times.
 
 use std::fmt;
-use std::mem::replace;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use abide_robots::ProductToken;
-use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
+use moka::policy::EvictionPolicy;
 use moka::sync::Cache;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
@@ -28,7 +21,6 @@ use url::Url;
 use crate::denied::Refusal;
 use crate::event::Observers;
 use crate::jitter::Jitter;
-use crate::origin::OriginOf;
 use crate::robots_cache::body::LARGE_BODIES_MAX;
 use crate::robots_cache::chain::DeferredFetch;
 use crate::robots_cache::entry::Reuse;
@@ -37,7 +29,7 @@ use crate::robots_cache::fetch_task::{FetchProgress, full};
 use crate::robots_cache::interner::Interner;
 use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
-use crate::{Clock, DeniedKind, HolderId, Origin, Stats, SystemClock, WallMillis};
+use crate::{Clock, DeniedKind, Origin, Stats, SystemClock, WallMillis};
 
 /// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that wait, used while it is fresh, and
 /// kept through outages. One per process and file, behind an [`Arc`], because its fetches outlive their callers.
@@ -49,13 +41,11 @@ pub(crate) struct RobotsCache {
     pub(crate) observers: Observers,
     /// None: the cache is all there is, and what it forgets is fetched again.
     pub(crate) store: Option<Arc<dyn RobotsStore>>,
-    /// The name of this process at the store.
-    pub(super) holder: HolderId,
     /// One warning per outage of the store. Two flags: a full disk still reads.
     pub(super) reading_fails: AtomicBool,
     pub(super) writing_fails: AtomicBool,
     /// With rules compiled for our own tokens; the store has what the server sent.
-    pub(super) entries: BoundedTable,
+    pub(super) entries: Cache<Origin, Arc<RobotsEntry>>,
     pub(super) texts: Interner,
     /// Each with its end by the monotonic clock: the wall clock may be set back meanwhile.
     pub(super) deferrals: Cache<Origin, (DeferredFetch, Instant)>,
@@ -75,10 +65,9 @@ impl RobotsCache {
             clock: Arc::new(SystemClock),
             observers: Observers::default(),
             store: None,
-            holder: HolderId::random(),
             reading_fails: AtomicBool::new(false),
             writing_fails: AtomicBool::new(false),
-            entries: BoundedTable::new(policy.memory_max),
+            entries: entries(policy.memory_max),
             texts: Interner::default(),
             deferrals: Cache::new(DEFERRALS_MAX),
             in_flight: SingleFlight::new(FLIGHTS_MAX),
@@ -118,9 +107,9 @@ impl RobotsCache {
 
     /// The entry for a URL if it is in memory and fresh, as it is for most requests. Allocates nothing.
     pub(crate) fn at_hand(&self, url: &Url) -> Option<Arc<RobotsEntry>> {
-        let (origin, now) = (OriginOf::of(url)?, self.clock.wall());
+        let (origin, now) = (Origin::of(url).ok()?, self.clock.wall());
         // One that is due for a refresh is left to `get`, which can start the fetch.
-        self.entries.get_if(origin, |entry| entry.next(now) == Some(Reuse::Use))
+        self.entries.get(&origin).filter(|entry| entry.next(now) == Some(Reuse::Use))
     }
 
     /// The entry in memory, if it may be used. No I/O, not even with the store.
@@ -150,12 +139,9 @@ impl RobotsCache {
         let Some(mut record) = self.newest_record(origin).await.map(RobotsRecord::expired) else {
             return;
         };
-        // It would end the lease of a process that fetches now, and whose record comes next.
-        if !matches!(self.lease(origin).await, Ok(Some(_))) {
-            self.save_record(&record).await;
-        }
+        self.save_record(&record).await;
         // A fetch may have ended meanwhile. Its record must not be replaced by the older one.
-        let at_hand = self.entries.get(origin.as_slice());
+        let at_hand = self.entries.get(origin);
         if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {
             record = newer.record().clone().expired();
             self.save_record(&record).await;
@@ -207,7 +193,7 @@ impl RobotsCache {
 
     /// The entry in memory, and what to do with it. Compiled again if it means something else now than when it was made.
     pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
-        let mut answer = self.entries.get(origin.as_slice())?;
+        let mut answer = self.entries.get(origin)?;
         if answer.next(now).is_none() {
             // The record is the same, so nothing is fetched: only what it says has changed with the time.
             answer = self.publish(answer.record().clone());
@@ -218,7 +204,9 @@ impl RobotsCache {
     /// Compiles a record and keeps it in memory.
     pub(super) fn publish(&self, record: RobotsRecord) -> Arc<RobotsEntry> {
         let answer = Arc::new(self.compiled(record));
-        self.entries.insert(Arc::clone(&answer));
+        self.entries.insert(answer.origin().clone(), Arc::clone(&answer));
+        // Or it would forget what is too much after hundreds of insertions, each of up to some megabytes.
+        self.entries.run_pending_tasks();
         answer
     }
 
@@ -228,7 +216,7 @@ impl RobotsCache {
 
     /// The newest record of the origin: the store's, or ours if the store has failed.
     pub(super) async fn newest_record(&self, origin: &Origin) -> Option<RobotsRecord> {
-        let own = self.entries.get(origin.as_slice()).map(|answer| answer.record().clone());
+        let own = self.entries.get(origin).map(|answer| answer.record().clone());
         let stored = self.load_record(origin).await;
         match (stored, own) {
             // Of two that were asked for at the same time, one was invalidated, and ends earlier: that one is newer.
@@ -260,132 +248,19 @@ impl fmt::Debug for RobotsCache {
     }
 }
 
-pub(super) struct BoundedTable {
-    shards: Box<[Mutex<Shard>]>,
-    /// With a seed of this table, because the owners of names could choose many with one hash. To find the seed they would have to see hashes,
-    /// or time single look-ups: for that, it is weaker than the hasher of std.
-    hasher: RandomState,
-    /// Of what is in the table. What a caller holds beyond that is not counted, because forgetting an entry would not free it.
-    weight: AtomicU64,
-    weight_max: u64,
-    /// The number of the shard that the hand is in.
-    hand: AtomicUsize,
-}
-
-struct Shard {
-    values: HashTable<Arc<RobotsEntry>>,
-    hand: usize,
-}
-
-/// So many locks, each held for some hundred nanoseconds, keep two cores or two hundred from waiting for each other.
-const SHARDS: usize = 64;
-
-/// Not more are spared for one that is forgotten: where all of a million are in use, a caller would wait until the hand had passed them.
-const SPARED_MAX: usize = 512;
-
-impl BoundedTable {
-    pub(super) fn new(weight_max: u64) -> Self {
-        let shard = || Mutex::new(Shard { values: HashTable::new(), hand: 0 });
-        let shards = std::iter::repeat_with(shard).take(SHARDS).collect();
-        let (weight, hand) = (AtomicU64::new(0), AtomicUsize::new(0));
-        Self { shards, hasher: RandomState::default(), weight, weight_max, hand }
-    }
-
-    pub(super) fn get(&self, origin: OriginOf<'_>) -> Option<Arc<RobotsEntry>> {
-        self.get_if(origin, |_| true)
-    }
-
-    /// The entry, if it `is_wanted`. Of a million entries, one at random is in no cache of the processor. It waits for memory once if all that
-    /// is read of an entry is read here: to count a use of the `Arc`, it first waits for all reads before, and only then begins those after.
-    pub(super) fn get_if(
-        &self,
-        origin: OriginOf<'_>,
-        is_wanted: impl FnOnce(&RobotsEntry) -> bool,
-    ) -> Option<Arc<RobotsEntry>> {
-        let hash = origin.hash(&self.hasher);
-        let shard = self.shard(hash);
-        let value = shard.values.find(hash, |value| origin.is(value.origin()))?;
-        // Read first: a byte that is only read stays in the caches of all cores.
-        if !value.used.load(Ordering::Relaxed) {
-            value.used.store(true, Ordering::Relaxed);
-        }
-        is_wanted(value).then(|| Arc::clone(value))
-    }
-
-    /// Keeps the entry in place of the last one of its origin. Always: one that was refused would be fetched again for every page.
-    pub(super) fn insert(&self, value: Arc<RobotsEntry>) {
-        // Relaxed, as everywhere here: sums and hints, by which no other memory is found.
-        self.weight.fetch_add(value.enter(), Ordering::Relaxed);
-        // Before it is in the table, so that it is not forgotten to make room for itself.
-        self.make_room();
-        let origin = value.origin().as_slice();
-        let hash = origin.hash(&self.hasher);
-        let mut shard = self.shard(hash);
-        let rehash = |value: &Arc<RobotsEntry>| value.origin().as_slice().hash(&self.hasher);
-        let replaced = match shard.values.entry(hash, |other| origin.is(other.origin()), rehash) {
-            Entry::Occupied(mut place) => replace(place.get_mut(), value).leave(),
-            Entry::Vacant(place) => {
-                place.insert(value);
-                0
-            }
-        };
-        self.weight.fetch_sub(replaced, Ordering::Relaxed);
-    }
-
-    #[cfg(test)]
-    pub(super) fn len_and_weight(&self) -> (usize, u64) {
-        let lengths = (0..SHARDS).map(|n| self.nth_shard(n).values.len());
-        (lengths.sum(), self.weight.load(Ordering::Relaxed))
-    }
-
-    /// Forgets entries until the weight is within its bound, or nothing is left.
-    fn make_room(&self) {
-        let (mut spared, mut in_vain) = (0, 0_usize);
-        // Twice round the table: an entry spared in the first round can be forgotten in the second.
-        while self.weight.load(Ordering::Relaxed) > self.weight_max && in_vain <= 2 * SHARDS {
-            let number = self.hand.load(Ordering::Relaxed);
-            match self.nth_shard(number).forget_one(&mut spared) {
-                Some(weight) => {
-                    self.weight.fetch_sub(weight, Ordering::Relaxed);
-                    (spared, in_vain) = (0, 0);
-                }
-                None => {
-                    // It has passed the end of the shard, unless another thread was faster.
-                    let next = number.wrapping_add(1);
-                    let _ = self.hand.compare_exchange(number, next, Ordering::Relaxed, Ordering::Relaxed);
-                    in_vain = in_vain.saturating_add(1);
-                }
-            }
-        }
-    }
-
-    /// The table inside uses the low and the top bits, so the shard is chosen by those in the middle.
-    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
-        self.nth_shard((hash >> 32) as usize)
-    }
-
-    /// No foreign code runs under the lock.
-    #[allow(clippy::indexing_slicing, reason = "there are as many shards as remainders")]
-    fn nth_shard(&self, n: usize) -> MutexGuard<'_, Shard> {
-        self.shards[n % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Shard {
-    /// Forgets the first from the hand on that was not used since it came by last, and returns its weight. `None`: the shard has ended.
-    fn forget_one(&mut self, spared: &mut usize) -> Option<u64> {
-        for place in self.hand..self.values.num_buckets() {
-            let Ok(place) = self.values.get_bucket_entry(place) else { continue };
-            if place.get().used.swap(false, Ordering::Relaxed) && *spared < SPARED_MAX {
-                *spared = spared.saturating_add(1);
-                continue;
-            }
-            self.hand = place.bucket_index();
-            return Some(place.remove().0.leave());
-        }
-        self.hand = 0;
-        None
-    }
+/// The entries, bounded by their weight: the least recently used go first. They do not expire in it: their times are checked when they are used, by the
+/// clock of the cache, and a stale one is the last good copy that an outage needs.
+fn entries(weight_max: u64) -> Cache<Origin, Arc<RobotsEntry>> {
+    // One that is heavier than the bound is kept, alone.
+    let heaviest = u32::try_from(weight_max).unwrap_or(u32::MAX);
+    Cache::builder()
+        .max_capacity(weight_max)
+        .weigher(move |_, entry: &Arc<RobotsEntry>| {
+            u32::try_from(entry.weight()).unwrap_or(u32::MAX).min(heaviest)
+        })
+        // By recency alone, so that a new entry is always taken in: a refused one would be fetched again for every page.
+        .eviction_policy(EvictionPolicy::lru())
+        .build()
 }
 
 #[cfg(test)]
@@ -396,53 +271,38 @@ mod tests {
         format!("https://h{n}.example").parse().unwrap()
     }
 
-    /// An entry that shares its text with no other.
     fn entry(n: u64, body_len: usize) -> Arc<RobotsEntry> {
         let now = WallMillis::from_millis(1_800_000_000_000);
         let record = RobotsRecord::sample(&origin(n), now, vec![b'#'; body_len].into());
         Arc::new(RobotsEntry::new(record, now, &RobotsPolicy::default(), &[], &Interner::default()))
     }
 
-    fn weight(body_len: usize) -> u64 {
-        entry(0, body_len).enter()
-    }
-
-    fn has(table: &BoundedTable, n: u64) -> bool {
-        table.get(origin(n).as_slice()).is_some()
-    }
-
-    #[test]
-    fn the_weight_is_that_of_what_is_kept() {
-        let table = BoundedTable::new(u64::MAX);
-        (0..1_000).for_each(|n| table.insert(entry(n, 30)));
-        (0..500).for_each(|n| table.insert(entry(n, 50)));
-        assert_eq!(table.len_and_weight(), (1_000, 500 * (weight(30) + weight(50))));
-        assert!(has(&table, 0) && has(&table, 999) && !has(&table, 1_000));
+    fn put(table: &Cache<Origin, Arc<RobotsEntry>>, n: u64, body_len: usize) {
+        table.insert(origin(n), entry(n, body_len));
+        table.run_pending_tasks();
     }
 
     #[test]
     fn what_is_used_stays_and_what_is_new_is_taken_in() {
-        let (table, mut forgotten) = (BoundedTable::new(1_000 * weight(0)), 0);
+        let (table, mut forgotten) = (entries(1_000 * entry(0, 0).weight() as u64), 0);
         for n in 10..20_000 {
-            table.insert(entry(n, 0));
-            assert!(has(&table, n) && table.len_and_weight().0 <= 1_000, "{n}");
-            if !has(&table, n % 10) {
-                table.insert(entry(n % 10, 0));
+            put(&table, n, 0);
+            assert!(table.get(&origin(n)).is_some() && table.entry_count() <= 1_000, "{n}");
+            if table.get(&origin(n % 10)).is_none() {
+                put(&table, n % 10, 0);
                 forgotten += 1;
             }
         }
-        assert_eq!(table.len_and_weight().0, 1_000);
-        // Ten at their first use, and few when all have been used since the hand came by.
-        assert!((10..15).contains(&forgotten), "{forgotten}");
+        assert_eq!((table.entry_count(), forgotten), (1_000, 10), "ten at their first use");
     }
 
     #[test]
     fn one_that_is_heavier_than_the_bound_is_kept_alone() {
-        let table = BoundedTable::new(1_000 * weight(0));
-        (0..1_000).for_each(|n| table.insert(entry(n, 0)));
-        table.insert(entry(1_000, 1_000_000));
-        assert!(has(&table, 1_000) && table.len_and_weight().0 == 1);
-        table.insert(entry(1, 0));
-        assert!(has(&table, 1) && table.len_and_weight().0 == 1);
+        let table = entries(1_000 * entry(0, 0).weight() as u64);
+        (0..1_000).for_each(|n| put(&table, n, 0));
+        put(&table, 1_000, 1_000_000);
+        assert!(table.get(&origin(1_000)).is_some() && table.entry_count() == 1);
+        put(&table, 1, 0);
+        assert!(table.get(&origin(1)).is_some() && table.entry_count() == 1);
     }
 }

@@ -3,7 +3,7 @@
 //! The one loop over redirects: it counts them and keeps one deadline for all. What a response means is decided in `outcome.rs`, and
 //! where it leads in `redirect.rs`; each hop is checked and paced behind [`Fetch`](super::Fetch).
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -11,13 +11,15 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::denied::Refusal;
-use crate::robots_cache::fetch::{FetchError, PermitWait, RobotsRequest, RobotsResponse, Validators};
+use crate::robots_cache::fetch::{
+    FetchError, NoResponse, PermitWait, RobotsRequest, RobotsResponse, StoredMeanwhile, Validators,
+};
 use crate::robots_cache::freshness::stated_lifetime;
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::outcome::{AfterHead, FetchOutcome, classify, has_rule, is_html, looks_coded};
 use crate::robots_cache::record::whole_seconds;
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsRecord, body, log, redirect};
-use crate::{Coding, Failure, Origin};
+use crate::{BoxFuture, Coding, Failure, Origin};
 
 /// The pacer deferred a request: this is no attempt.
 #[derive(Debug, Clone)]
@@ -30,6 +32,14 @@ pub(super) struct DeferredFetch {
     visited: Arc<Vec<Url>>,
 }
 
+/// Why an attempt is none: nothing was sent.
+#[derive(Debug)]
+pub(super) enum NotSent {
+    Deferred(DeferredFetch),
+    /// Another process has stored it, after a wait for the lease of the host.
+    Stored(Box<RobotsRecord>),
+}
+
 /// Between the end of a wait and the start of the request.
 const SLOT_WAIT_MARGIN: Duration = Duration::from_secs(5);
 
@@ -38,9 +48,9 @@ const VISITED_BYTES_MAX: usize = 2048;
 
 /// The requests for one robots.txt, each a redirect further.
 pub(super) struct Chain<'a> {
-    cache: &'a RobotsCache,
+    cache: &'a Arc<RobotsCache>,
     origin: &'a Origin,
-    copy: Option<&'a GoodCopy>,
+    previous: Option<&'a RobotsRecord>,
     /// The URLs requested so far. At most one more than the policy's redirects.
     visited: Vec<Url>,
     budget: Duration,
@@ -50,11 +60,13 @@ pub(super) struct Chain<'a> {
     permit_wait: &'a PermitWait,
     /// For how long a 429 or its kin backs its host off at least.
     throttle: Option<Duration>,
+    /// What [`StoredMeanwhile`] has found.
+    stored: Arc<OnceLock<RobotsRecord>>,
 }
 
 impl<'a> Chain<'a> {
     pub(super) fn new(
-        cache: &'a RobotsCache,
+        cache: &'a Arc<RobotsCache>,
         origin: &'a Origin,
         previous: Option<&'a RobotsRecord>,
         permit_wait: &'a PermitWait,
@@ -72,7 +84,7 @@ impl<'a> Chain<'a> {
         Self {
             cache,
             origin,
-            copy: previous.and_then(RobotsRecord::copy),
+            previous,
             visited,
             budget: policy.deadline,
             asked_again: false,
@@ -80,11 +92,12 @@ impl<'a> Chain<'a> {
             permit_wait,
             // Drawn before the reply is there, because the pacer backs the host off as soon as it has the head.
             throttle: previous.and_then(|record| record.next_throttle(cache.jitter.draw(), policy)),
+            stored: Arc::default(),
         }
     }
 
     /// Follows redirects to an outcome. Every round but one adds a URL to `visited`, which is bounded.
-    pub(super) async fn run(mut self) -> Result<FetchOutcome, DeferredFetch> {
+    pub(super) async fn run(mut self) -> Result<FetchOutcome, NotSent> {
         loop {
             let copy = self.confirmable();
             let reply = match self.send(copy).await {
@@ -123,7 +136,7 @@ impl<'a> Chain<'a> {
             None => self.visited.len() == 1,
         };
         let now = self.cache.clock.wall();
-        self.copy.filter(is_its_url).filter(|copy| copy.is_confirmable(now))
+        self.previous.and_then(RobotsRecord::copy).filter(is_its_url).filter(|copy| copy.is_confirmable(now))
     }
 
     #[expect(clippy::expect_used, reason = "the constructor puts one in, and nothing takes any out")]
@@ -141,6 +154,7 @@ impl<'a> Chain<'a> {
             permit_wait: self.permit_wait.clone(),
             throttle: self.throttle,
             hop: self.visited.len().saturating_sub(1),
+            stored_meanwhile: self.stored_meanwhile(),
             ..RobotsRequest::new(self.here().clone(), self.budget)
         };
         self.cache.count(1, |stats| &mut stats.robots_requests);
@@ -153,23 +167,43 @@ impl<'a> Chain<'a> {
         reply
     }
 
+    /// Looks once more whether the store has what is to be fetched.
+    fn stored_meanwhile(&self) -> Option<StoredMeanwhile> {
+        self.cache.store.as_ref()?;
+        let (cache, origin, stored) = (Arc::clone(self.cache), self.origin.clone(), Arc::clone(&self.stored));
+        let previous = self.previous.cloned();
+        let look = move || -> BoxFuture<'static, bool> {
+            let (cache, origin, stored) = (Arc::clone(&cache), origin.clone(), Arc::clone(&stored));
+            let previous = previous.clone();
+            Box::pin(async move {
+                let newer = cache.load_newer(&origin, previous.as_ref()).await;
+                newer.is_some_and(|record| stored.set(record).is_ok())
+            })
+        };
+        Some(StoredMeanwhile(Arc::new(look)))
+    }
+
     /// What is left of the budget, from when the request was sent: the wait for its permit is not on the wire.
     fn left(&self, reply: &RobotsResponse) -> Duration {
         self.budget.saturating_sub(self.cache.clock.now().saturating_duration_since(reply.started()))
     }
 
-    fn failed(self, error: FetchError) -> Result<FetchOutcome, DeferredFetch> {
+    fn failed(self, error: FetchError) -> Result<FetchOutcome, NotSent> {
         match error.why {
-            Ok(cause) => {
+            NoResponse::Failed(cause) => {
                 log::failed(self.origin, &error);
                 Ok(FetchOutcome::Unreachable { cause, hold: None })
             }
-            Err(why) => {
+            NoResponse::StoredMeanwhile => match self.stored.get() {
+                Some(record) => Err(NotSent::Stored(Box::new(record.clone()))),
+                None => Ok(FetchOutcome::Unreachable { cause: Failure::Other, hold: None }),
+            },
+            NoResponse::Deferred(why) => {
                 // Ten thousand are kept. Honest URLs are short, and others begin again.
                 let bytes: usize = self.visited.iter().map(|url| url.as_str().len()).sum();
                 let begin = || vec![self.origin.at(self.cache.policy.path)];
                 let visited = if bytes <= VISITED_BYTES_MAX { self.visited } else { begin() };
-                Err(DeferredFetch { why, sent: self.sent, visited: visited.into() })
+                Err(NotSent::Deferred(DeferredFetch { why, sent: self.sent, visited: visited.into() }))
             }
         }
     }

@@ -6,7 +6,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use abide_robots::{ParseOptions, ProductToken, Remark, Robots, Rules, Target};
@@ -64,8 +63,6 @@ pub struct RobotsEntry {
     was_fresh: bool,
     /// Without a copy, an outage allows everything.
     outage_allows: bool,
-    /// Whether it was used since the table's hand last passed it.
-    pub(super) used: AtomicBool,
 }
 
 impl RobotsEntry {
@@ -92,9 +89,7 @@ impl RobotsEntry {
             let applies = matches!(source, Source::Fresh | Source::Revalidated | Source::LastGood);
             copy.text.rules.clone().filter(|_| applies)
         });
-        // A new entry counts as used, or the table's hand could forget it before its first caller has come back.
-        let used = AtomicBool::new(true);
-        Self { record, rules, was_fresh, outage_allows, used }
+        Self { record, rules, was_fresh, outage_allows }
     }
 
     /// What to do with this entry at `now`; `None` if it must be compiled again, because it has become stale.
@@ -235,24 +230,16 @@ impl RobotsEntry {
         &self.record
     }
 
-    /// With its place in the table, and without its text, whose weight is counted once for all that have it.
-    fn weight(&self) -> u64 {
-        self.record.weight_without_body().saturating_add(ENTRY_WEIGHT) as u64
-    }
-
-    /// It comes into the table. Returns by how many bytes that grows: its own, and those of its text if no other entry there has it.
-    pub(super) fn enter(&self) -> u64 {
-        self.weight().saturating_add(self.record.copy().map_or(0, |copy| copy.text.enter()))
-    }
-
-    /// It has left the table. Returns by how many bytes that shrinks.
-    pub(super) fn leave(&self) -> u64 {
-        self.weight().saturating_add(self.record.copy().map_or(0, |copy| copy.text.leave()))
+    /// How many bytes it takes in the cache at most: with its text, which other hosts may have as well. If that counted for one of them only, it would
+    /// not be counted any more when this one is forgotten.
+    pub(super) fn weight(&self) -> usize {
+        let text = self.record.copy().map_or(0, |copy| copy.text.weight());
+        self.record.weight_without_body().saturating_add(ENTRY_WEIGHT).saturating_add(text)
     }
 }
 
-/// What an entry takes besides its record: the head of its block, its place in the table, and what an allocator adds.
-const ENTRY_WEIGHT: usize = 120;
+/// What an entry takes besides its record: the head of its block, its place in the cache, and what an allocator adds.
+const ENTRY_WEIGHT: usize = 360;
 
 impl fmt::Debug for RobotsEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -335,11 +322,11 @@ mod tests {
     use crate::robots_cache::record::{Exception, Outage};
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
-    const BODY: u64 = 100_000;
+    const BODY: usize = 100_000;
 
     fn record() -> RobotsRecord {
         let origin = "https://a.example".parse().unwrap();
-        RobotsRecord::sample(&origin, NOW, vec![b'#'; BODY as usize].into())
+        RobotsRecord::sample(&origin, NOW, vec![b'#'; BODY].into())
     }
 
     /// With the head of its block 176.
@@ -353,24 +340,11 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_weighed_with_the_first_that_has_it_and_with_the_last() {
-        let texts = Interner::default();
-        let (first, second) = (entry(record(), &texts), entry(record(), &texts));
-        let weight = first.enter();
-        assert!(weight >= BODY, "{weight}");
-        assert_eq!(second.enter(), first.weight());
-        assert!(first.weight() < 1_000, "{}", first.weight());
-        assert_eq!(first.leave(), first.weight());
-        assert_eq!(second.leave(), weight);
-        assert_eq!(first.enter(), weight, "it comes in again");
-    }
-
-    #[test]
     fn a_copy_that_is_kept_weighs_though_it_does_not_count() {
         let mut record = record();
         record.exception = Exception::boxed(LastResult::TooManyRedirects, Outage::default());
         let entry = entry(record, &Interner::default());
-        assert!(entry.copy().is_none() && entry.enter() >= BODY);
+        assert!(entry.copy().is_none() && entry.weight() >= BODY);
     }
 
     /// Minutes from now: asked at, fresh until, next try.

@@ -100,6 +100,8 @@ pub struct RobotsRequest {
     /// For how long a 429 backs the host off at least, if the last response was one too.
     pub(crate) throttle: Option<Duration>,
     pub(crate) signature: HeaderMap,
+    /// None without a store.
+    pub(super) stored_meanwhile: Option<StoredMeanwhile>,
 }
 
 impl RobotsRequest {
@@ -113,6 +115,7 @@ impl RobotsRequest {
             permit_wait: PermitWait::default(),
             throttle: None,
             signature: HeaderMap::new(),
+            stored_meanwhile: None,
         }
     }
 
@@ -149,6 +152,27 @@ impl RobotsRequest {
             }
         }
         headers
+    }
+}
+
+impl RobotsRequest {
+    /// Whether another process has fetched this robots.txt while the request waited for its permit: they wait for the lease of one host, and the
+    /// first that gets it fetches for all. Whose permit came at once has waited for none.
+    pub(crate) async fn is_stored_meanwhile(&self) -> bool {
+        match &self.stored_meanwhile {
+            Some(StoredMeanwhile(look)) if !self.permit_wait.lock().total.is_zero() => look().await,
+            _ => false,
+        }
+    }
+}
+
+/// A look at the store, for a record that is newer than the one that the fetch began with.
+#[derive(Clone)]
+pub(super) struct StoredMeanwhile(pub(super) Arc<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>);
+
+impl fmt::Debug for StoredMeanwhile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StoredMeanwhile")
     }
 }
 
@@ -389,21 +413,35 @@ impl fmt::Debug for RobotsResponse {
 /// ```
 #[derive(Clone)]
 pub struct FetchError {
-    /// The failure; or the pacer's refusal, by which nothing was sent, so that it does not count as an attempt.
-    pub(super) why: Result<Failure, Box<Refusal>>,
+    pub(super) why: NoResponse,
     text: Arc<str>,
     pub(crate) may_be_repeated: bool,
+}
+
+/// Why there is no response.
+#[derive(Clone)]
+pub(super) enum NoResponse {
+    Failed(Failure),
+    /// By the pacer. Nothing was sent, so that it does not count as an attempt.
+    Deferred(Box<Refusal>),
+    /// Nothing was sent, because [another process](RobotsRequest::is_stored_meanwhile) has sent it.
+    StoredMeanwhile,
 }
 
 impl FetchError {
     /// An error of this kind, described by `text`.
     pub fn new(failure: Failure, text: impl Into<String>) -> Self {
-        Self { why: Ok(failure), text: Arc::from(text.into()), may_be_repeated: false }
+        Self { why: NoResponse::Failed(failure), text: Arc::from(text.into()), may_be_repeated: false }
     }
 
     pub(crate) fn deferred(why: Refusal) -> Self {
         let text = Arc::from("the request waits for the rate limit of its host");
-        Self { why: Err(Box::new(why)), text, may_be_repeated: false }
+        Self { why: NoResponse::Deferred(Box::new(why)), text, may_be_repeated: false }
+    }
+
+    pub(crate) fn stored_meanwhile() -> Self {
+        let text = Arc::from("another process has fetched it");
+        Self { why: NoResponse::StoredMeanwhile, text, may_be_repeated: false }
     }
 
     /// Whether the request goes out once more, under the same permit: because a connection that was kept from a request before was closed before
@@ -413,9 +451,12 @@ impl FetchError {
         Self { may_be_repeated, ..self }
     }
 
-    /// What went wrong; `None` if nothing was sent, because the request was deferred.
+    /// What went wrong; `None` if nothing was sent, because the request was deferred, or is not needed any more.
     pub fn failure(&self) -> Option<Failure> {
-        self.why.as_ref().ok().copied()
+        match self.why {
+            NoResponse::Failed(failure) => Some(failure),
+            NoResponse::Deferred(_) | NoResponse::StoredMeanwhile => None,
+        }
     }
 }
 
@@ -429,7 +470,7 @@ impl fmt::Debug for FetchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.failure() {
             Some(failure) => write!(f, "FetchError({failure:?}: {self})"),
-            None => write!(f, "FetchError(deferred: {self})"),
+            None => write!(f, "FetchError(not sent: {self})"),
         }
     }
 }

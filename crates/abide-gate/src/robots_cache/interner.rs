@@ -1,12 +1,10 @@
 //! Equal texts once: the bodies of robots.txt and their compiled rules, shared by all hosts that send the same.
 //!
-//! Hosters and shop systems give the same robots.txt to thousands of hosts. A text lives as long as an entry uses it, and is weighed as long
-//! as such an entry is in the cache. Rules are shared within one cache only: they are compiled for its product tokens.
+//! Hosters and shop systems give the same robots.txt to thousands of hosts. A text lives as long as an entry uses it. Rules are shared within one cache only: they are compiled for its product tokens.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use abide_robots::Rules;
@@ -17,8 +15,6 @@ pub(super) struct RobotsText {
     pub(super) body: Arc<[u8]>,
     /// `None` in a record that is in no cache.
     pub(super) rules: Option<Rules>,
-    /// How many entries in the cache have it.
-    kept_by: AtomicUsize,
 }
 
 /// What a text takes besides its bytes: this block, the heads of the other two, its place here, and what an allocator adds.
@@ -29,19 +25,10 @@ impl RobotsText {
         Arc::new(Self { body: body.into(), ..Self::default() })
     }
 
-    /// One more entry in the cache has it: its weight, if that is the first.
-    pub(super) fn enter(&self) -> u64 {
-        if self.kept_by.fetch_add(1, Ordering::AcqRel) == 0 { self.weight() } else { 0 }
-    }
-
-    /// One entry less: its weight, if that was the last.
-    pub(super) fn leave(&self) -> u64 {
-        if self.kept_by.fetch_sub(1, Ordering::AcqRel) == 1 { self.weight() } else { 0 }
-    }
-
-    fn weight(&self) -> u64 {
-        let bytes = self.body.len().saturating_add(self.rules.as_ref().map_or(0, Rules::heap_size));
-        bytes.saturating_add(TEXT_WEIGHT) as u64
+    /// How many bytes it takes, for however many entries.
+    pub(super) fn weight(&self) -> usize {
+        let rules = self.rules.as_ref().map_or(0, Rules::heap_size);
+        self.body.len().saturating_add(rules).saturating_add(TEXT_WEIGHT)
     }
 }
 
@@ -79,7 +66,7 @@ impl Interner {
         }
         // Not under the lock: half a megabyte takes milliseconds.
         let (body, rules) = (Arc::clone(body), Some(compile(body)));
-        let text = Arc::new(RobotsText { body, rules, ..RobotsText::default() });
+        let text = Arc::new(RobotsText { body, rules });
         let mut texts = self.lock();
         if texts.by_hash.len() >= texts.sweep_at.max(SWEEP_MIN) {
             texts.by_hash.retain(|_, text| text.strong_count() > 0);

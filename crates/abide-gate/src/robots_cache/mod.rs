@@ -8,6 +8,7 @@
 //!                                                        │ none, or it has expired
 //!                                                        ▼
 //!                            redirect chain ─▶ outcome ─▶ next record ─▶ store, entry, waiters
+//!                            (before each request: what has another process stored while it waited?)
 //! ```
 //!
 //! Decisions are plain functions of bytes, types and `now`: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and entry. The
@@ -37,7 +38,6 @@ mod policy;
 mod record;
 
 mod codec;
-mod leases;
 mod store;
 
 /// What `single_flight.rs` shares its state by. `tests/parts/robots_cache/schedules.rs` includes it with another one, which tries out orders.
@@ -52,7 +52,6 @@ pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 pub(crate) use fetch_task::full;
 #[cfg(feature = "testing")]
 pub(crate) use freshness::stated_lifetime;
-pub use leases::RobotsLeases;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;

@@ -1,19 +1,19 @@
 //! The trait of stores for robots.txt records, and all that one promises.
 //!
-//! The cache works without a store. With one, records outlive the process, and of several processes one fetches a robots.txt for all.
+//! The cache works without a store. With one, records outlive the process. Processes that also lease hosts in a common store fetch a robots.txt
+//! once for all: the one that has the lease of the host requests it, and the others find its record when they have the lease.
 
 use std::fmt;
-use std::time::Duration;
 
 use crate::robots_cache::RobotsRecord;
-use crate::{BoxFuture, HolderId, Origin, StoreError, WallMillis};
+use crate::{BoxFuture, Origin, StoreError, WallMillis};
 
-/// Keeps robots.txt records between fetches, processes and restarts, and says which process fetches one.
+/// Keeps robots.txt records between fetches, processes and restarts.
 ///
 /// A store keeps what it is given and decides nothing. `docs/stores.md` shows how to write one. Every implementation passes the suite
 /// `testing::robots_cache::conformance` (feature `testing`), which checks what a store promises here:
 ///
-/// * **Keys.** Each origin (scheme, host and port) has one record and one lease. A lease is no record.
+/// * **Keys.** Each origin (scheme, host and port) has one record.
 /// * **Format.** [`RobotsRecord::encode`] and [`RobotsRecord::decode`] turn a record into bytes and back. What cannot be decoded (another version, a wrong
 ///   checksum) is *absent*, not an error: it is fetched again.
 /// * **Time** is an argument. A store asks no clock, and drops no record for its age: an old one is the last good copy that an outage needs.
@@ -27,29 +27,12 @@ pub trait RobotsStore: fmt::Debug + Send + Sync + 'static {
     /// The record of `origin` that was saved last, or `None` if there is no readable one.
     fn load<'a>(&'a self, origin: &'a Origin) -> BoxFuture<'a, Result<Option<RobotsRecord>, StoreError>>;
 
-    /// Keeps `record` in place of the last one, whatever the times in the two say, and ends the lease of the origin, whichever process has it.
+    /// Keeps `record` in place of the last one, whatever the times in the two say. When it returns, every process loads this record.
     fn save<'a>(
         &'a self,
         origin: &'a Origin,
         record: &'a RobotsRecord,
     ) -> BoxFuture<'a, Result<(), StoreError>>;
-
-    /// Makes `holder` the one process that fetches this robots.txt until `now + ttl`, unless another one is. Returns `None` if
-    /// `holder` has the lease now, and the end of the other's lease if not.
-    ///
-    /// The holder of a lease gets it again, from the new `now` on. A lease ends at its end, not before, also if its holder has died. One
-    /// that ends much later than `now + ttl` (`abide-redis` allows a minute, for clocks of several machines) was given before the clock was
-    /// set back: it has ended, or no process would fetch until the clock has caught up.
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> BoxFuture<'a, Result<Option<WallMillis>, StoreError>>;
-
-    /// Ends the lease of `origin` without a record. Nothing happens unless `holder` has it.
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> BoxFuture<'a, Result<(), StoreError>>;
 
     /// Removes the records whose [`asked_at`](RobotsRecord::asked_at) is before `older_than`, and returns how many. Operators call it, and the cache never.
     fn sweep(&self, older_than: WallMillis) -> BoxFuture<'_, Result<u64, StoreError>>;

@@ -3,22 +3,14 @@
 //! A store can fail, hang or panic. Then memory and network decide, and one warning is logged for each outage.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::event::Event;
 use crate::robots_cache::entry::Reuse;
 use crate::robots_cache::{RobotsCache, RobotsRecord, RobotsStore, log};
 use crate::store::StoreFuture;
-use crate::{Origin, StoreError, WallMillis, caught_future};
-
-/// How often a follower looks whether the other process has the record.
-const FOLLOW_EVERY: Duration = Duration::from_millis(200);
-/// For how many leases of others we wait before we fetch. Two: the holder of the first may have died, and the next needs a whole one.
-const LEADERS_MAX: u32 = 2;
-/// A lease that has ended by our clock but not by the store's is requested again after this.
-const FOLLOW_AGAIN: Duration = Duration::from_millis(10);
+use crate::{Origin, StoreError, caught_future};
 
 impl RobotsCache {
     /// The stored record, if there is one that can be used.
@@ -35,53 +27,12 @@ impl RobotsCache {
         }
     }
 
-    pub(super) async fn release_lease(&self, origin: &Origin) {
-        if let Some(Err(error)) = self.guarded(|store| store.release(origin, self.holder)).await {
-            self.fault(origin, &error, &self.writing_fails);
-        }
-    }
-
-    /// The end of the lease that another process has of the origin. `None`: none has one, and now it is ours.
-    pub(super) async fn lease(&self, origin: &Origin) -> Result<Option<WallMillis>, StoreError> {
-        let (now, ttl) = (self.clock.wall(), self.lease_time());
-        self.guarded(|store| store.lease(origin, self.holder, now, ttl)).await.unwrap_or(Ok(None))
-    }
-
-    /// Waits for another process that fetches this robots.txt already. `None`: we are to fetch it.
-    pub(super) async fn wait_for_other_process(
+    /// A stored record that is newer than the one we know, and can be used. An older one is there if ours could not be saved.
+    pub(super) async fn load_newer(
         &self,
         origin: &Origin,
         previous: Option<&RobotsRecord>,
     ) -> Option<RobotsRecord> {
-        self.store.as_ref()?;
-        let (began, most) = (self.clock.now(), self.lease_time().saturating_mul(LEADERS_MAX));
-        while self.clock.now().saturating_duration_since(began) < most {
-            // Requested each time, because a leader that the pacer defers releases its lease without a record.
-            match self.lease(origin).await {
-                Ok(None) => {
-                    // Saved between our load and our lease: there is nothing to fetch.
-                    let record = self.load_newer(origin, previous).await?;
-                    self.release_lease(origin).await;
-                    return Some(record);
-                }
-                Ok(Some(until)) => {
-                    let left = until.since(self.clock.wall()).max(FOLLOW_AGAIN);
-                    sleep(FOLLOW_EVERY.min(left)).await;
-                    if let Some(record) = self.load_newer(origin, previous).await {
-                        return Some(record);
-                    }
-                }
-                Err(error) => {
-                    self.fault(origin, &error, &self.writing_fails);
-                    return None;
-                }
-            }
-        }
-        None
-    }
-
-    /// A stored record that is newer than the one we know, and can be used. An older one is there if ours could not be saved.
-    async fn load_newer(&self, origin: &Origin, previous: Option<&RobotsRecord>) -> Option<RobotsRecord> {
         let record = self.load_record(origin).await?;
         let now = self.clock.wall();
         // One from the future is older than any: the clock has been set back since.
@@ -89,11 +40,6 @@ impl RobotsCache {
             previous.asked_at() < record.asked_at() || previous.is_from_the_future(now)
         };
         (previous.is_none_or(is_old) && record.reuse(now) != Reuse::Fetch).then_some(record)
-    }
-
-    /// As long as a fetch may take, and the two operations of the store around it. A shorter lease would end while its holder still fetches.
-    fn lease_time(&self) -> Duration {
-        self.policy.deadline.saturating_add(self.policy.slot_wait_max).saturating_add(Duration::from_secs(5))
     }
 
     /// Runs an operation of the store, if there is one, for a limited time, and catches its panic.

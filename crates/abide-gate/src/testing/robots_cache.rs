@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::{check, poll_once, replied};
 use crate::robots_cache::{Fetch, RobotsPolicy, RobotsRecord, RobotsStore};
-use crate::{Gate, GateBuilder, HolderId, Origin, WallMillis};
+use crate::{Gate, GateBuilder, Origin, WallMillis};
 
 /// A gate whose requests for robots.txt are not paced, nor their addresses guarded.
 pub fn unpaced(settings: GateBuilder, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
@@ -53,8 +53,6 @@ where
     odd_origins_have_records_of_their_own(&make().await).await;
     a_dropped_save_is_done_or_not(&make().await).await;
     sweeping_removes_only_what_is_older(&make().await).await;
-    a_lease_excludes_and_ends(&make().await).await;
-    saving_and_releasing_end_a_lease(&make().await).await;
     records_of_concurrent_writers_are_whole(Arc::new(make().await)).await;
 }
 
@@ -84,8 +82,6 @@ where
 const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 const TTL: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
-const LEADS: bool = true;
-const FOLLOWS: bool = false;
 
 async fn loads(store: &impl RobotsStore, origin: &Origin, expected: &[Option<&RobotsRecord>], why: &str) {
     let call = format!("load({origin})");
@@ -109,29 +105,6 @@ fn shown(record: Option<&RobotsRecord>) -> String {
 
 async fn save(store: &impl RobotsStore, record: &RobotsRecord) {
     replied(&format!("save({})", record.origin()), store.save(record.origin(), record).await);
-}
-
-/// Expects a leader, or a follower of a lease that began at [`NOW`] at the latest.
-async fn leases(
-    store: &impl RobotsStore,
-    (origin, holder): (&Origin, u128),
-    now: WallMillis,
-    leads: bool,
-    why: &str,
-) {
-    let call = format!("lease({origin}, holder {holder}, at {now:?}, {TTL:?})");
-    let found = replied(&call, store.lease(origin, HolderId(holder), now, TTL).await);
-    let expected = if leads { "None" } else { "the end of the other's lease, one ttl ahead at most" };
-    let holds = match found {
-        None => leads,
-        Some(until) => !leads && now < until && until <= NOW.plus(TTL),
-    };
-    check(holds, &call, format_args!("{expected} ({why})"), found);
-}
-
-async fn release(store: &impl RobotsStore, origin: &Origin, holder: u128) {
-    let call = format!("release({origin}, holder {holder})");
-    replied(&call, store.release(origin, HolderId(holder)).await);
 }
 
 async fn the_last_record_saved_is_loaded(store: &impl RobotsStore) {
@@ -207,31 +180,6 @@ async fn sweeping_removes_only_what_is_older(store: &impl RobotsStore) {
     for (record, why) in &rest {
         loads(store, record.origin(), &[Some(record)], why).await;
     }
-}
-
-async fn a_lease_excludes_and_ends(store: &impl RobotsStore) {
-    let (a, b) = (origin("https://a.example"), origin("https://b.example"));
-    leases(store, (&a, 1), NOW, LEADS, "the first to ask").await;
-    leases(store, (&a, 2), NOW, FOLLOWS, "another process has the lease").await;
-    leases(store, (&a, 1), NOW, LEADS, "the holder gets it again").await;
-    leases(store, (&b, 2), NOW, LEADS, "each origin has a lease of its own").await;
-    loads(store, &a, &[None], "a lease is no record").await;
-    // One hour ahead of this clock: no lease lasts so long, so it was given before the clock was set back.
-    leases(store, (&b, 1), NOW.minus(HOUR), LEADS, "the clock was set back by an hour since the lease").await;
-    let last = NOW.plus(TTL).minus(Duration::from_millis(1));
-    leases(store, (&a, 2), last, FOLLOWS, "the lease lasts for its whole ttl").await;
-    leases(store, (&a, 2), NOW.plus(TTL), LEADS, "the lease has ended").await;
-}
-
-async fn saving_and_releasing_end_a_lease(store: &impl RobotsStore) {
-    let a = origin("https://a.example");
-    leases(store, (&a, 1), NOW, LEADS, "the first to ask").await;
-    save(store, &sample_record(&a, NOW, "")).await;
-    leases(store, (&a, 2), NOW, LEADS, "saving the record has ended the lease").await;
-    release(store, &a, 1).await;
-    leases(store, (&a, 3), NOW, FOLLOWS, "only the holder releases its lease").await;
-    release(store, &a, 2).await;
-    leases(store, (&a, 3), NOW, LEADS, "the holder has released it").await;
 }
 
 async fn records_of_concurrent_writers_are_whole<S: RobotsStore>(store: Arc<S>) {

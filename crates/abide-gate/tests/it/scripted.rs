@@ -208,6 +208,11 @@ impl ScriptedFetch {
         self.state().pulled
     }
 
+    /// Forgets what was asked, and gives its memory back.
+    pub(crate) fn forget(&self) {
+        *self.state() = State::default();
+    }
+
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use abide_gate::robots_cache::{
     Fetch, FetchError, RobotsPolicy, RobotsRecord, RobotsRequest, RobotsResponse, RobotsStore,
 };
-use abide_gate::{BoxFuture, Gate, GateBuilder, HolderId, ManualClock, MemoryStore, Origin, WallMillis};
+use abide_gate::{BoxFuture, Gate, GateBuilder, ManualClock, MemoryStore, Origin, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
@@ -40,20 +40,6 @@ impl RobotsStore for Bytes {
 
     fn save<'a>(&'a self, origin: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         self.0.lock().unwrap().insert(origin.clone(), record.encode().into());
-        Box::pin(ready(Ok(())))
-    }
-
-    fn lease<'a>(
-        &'a self,
-        _: &'a Origin,
-        _: HolderId,
-        _: WallMillis,
-        _: Duration,
-    ) -> StoreFuture<'a, Option<WallMillis>> {
-        Box::pin(ready(Ok(None)))
-    }
-
-    fn release<'a>(&'a self, _: &'a Origin, _: HolderId) -> StoreFuture<'a, ()> {
         Box::pin(ready(Ok(())))
     }
 

@@ -10,7 +10,6 @@ use abide_gate::pacing::{
     Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, Want,
 };
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::testing::{hosts, robots_cache};
 use abide_gate::{HolderId, MemoryStore, Origin, WallMillis};
 use tokio::task::yield_now;
@@ -30,14 +29,12 @@ async fn rejection<S: Future<Output = ()> + Send + 'static>(name: &str, suite: S
 struct Faulty {
     fault: &'static str,
     records: MemoryStore,
-    leases: MemoryStore,
-    latest: AtomicU64,
+    saves: AtomicU64,
 }
 
 impl Faulty {
     fn new(fault: &'static str) -> Self {
-        let [records, leases] = [(); 2].map(|()| MemoryStore::new());
-        Self { fault, records, leases, latest: AtomicU64::new(0) }
+        Self { fault, records: MemoryStore::new(), saves: AtomicU64::new(0) }
     }
 
     fn key(&self, origin: &Origin, fault: &str) -> Origin {
@@ -60,7 +57,7 @@ impl RobotsStore for Faulty {
                 "keeps the newest" if old_at > record.asked_at() => return Ok(()),
                 // Of two saves it shows the first one.
                 "is stale"
-                    if old.is_some() && self.latest.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) =>
+                    if old.is_some() && self.saves.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) =>
                 {
                     return Ok(());
                 }
@@ -70,40 +67,7 @@ impl RobotsStore for Faulty {
                 }
                 _ => {}
             }
-            if self.fault != "leases on" {
-                self.leases.save(origin, record).await?;
-            }
             self.records.save(&self.key(origin, "mixes origins up"), record).await
-        })
-    }
-
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> StoreFuture<'a, Option<WallMillis>> {
-        let latest = self.latest.fetch_max(now.as_millis(), Ordering::SeqCst).max(now.as_millis());
-        let (holder, now, ttl) = match self.fault {
-            "all lead" => return Box::pin(ready(Ok(None))),
-            "holder follows" => (HolderId(self.latest.fetch_add(1, Ordering::SeqCst).into()), now, ttl),
-            "leases for ever" => (holder, now.min(START), ttl),
-            "leases too short" => (holder, now, ttl / 2),
-            "leases by the old clock" => (holder, WallMillis::from_millis(latest), ttl),
-            _ => (holder, now, ttl),
-        };
-        let origin = self.key(origin, "leases them all");
-        Box::pin(async move { self.leases.lease(&origin, holder, now, ttl).await })
-    }
-
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            match self.fault {
-                "releases none" => Ok(()),
-                "releases any" => self.leases.save(origin, &sample_record(origin, START, "")).await,
-                _ => self.leases.release(origin, holder).await,
-            }
         })
     }
 
@@ -131,19 +95,6 @@ async fn wrong_robots_stores_are_rejected() {
         ("sweeps nothing", "load(http://old.example:80)", "it was swept"),
         ("sweeps too much", "load(http://edge.example:80)", "the time itself is not older"),
         ("counts nothing", "sweep(", "expected 1 (one record was last asked for before), found 0"),
-        ("all lead", "lease(https://a.example:443, holder 2", "another process has the lease"),
-        ("holder follows", "lease(https://a.example:443, holder 1", "the holder gets it again"),
-        ("leases them all", "lease(https://b.example:443, holder 2", "each origin has a lease of its own"),
-        ("leases for ever", "lease(https://a.example:443, holder 2", "the lease has ended"),
-        ("leases too short", "lease(https://a.example:443, holder 2", "the lease lasts for its whole ttl"),
-        (
-            "leases by the old clock",
-            "lease(https://b.example:443, holder 1",
-            "the clock was set back by an hour since the lease",
-        ),
-        ("leases on", "lease(https://a.example:443, holder 2", "saving the record has ended the lease"),
-        ("releases any", "lease(https://a.example:443, holder 3", "only the holder releases its lease"),
-        ("releases none", "lease(https://a.example:443, holder 3", "the holder has released it"),
     ] {
         let text = rejection(fault, robots_cache::conformance(move || ready(Faulty::new(fault)))).await;
         assert!(text.starts_with(call) && text.contains(expectation), "{fault}: {text}");

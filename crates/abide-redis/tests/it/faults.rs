@@ -1,9 +1,11 @@
 //! What happens to processes and to the server while several processes crawl, checked by what a website sees: no delay below the promise,
 //! and every host is served again soon.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
 
-use abide_tests::{Redis, Seen};
+use abide_tests::{Redis, Reply, Seen, Server, Step};
 use tokio::join;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -99,6 +101,42 @@ async fn a_process_is_killed() {
     stop_and_check(workers, &website, &crew).await;
 }
 
+/// While it waits for robots.txt, which it was to fetch for all: the next one to get the lease of the host fetches it.
+async fn a_process_is_killed_that_fetches_robots_txt() {
+    let Some(redis) = Redis::start() else { return };
+    let is_mute = Arc::new(AtomicBool::new(true));
+    let hangs = Arc::clone(&is_mute);
+    let website = Server::start(move |seen| match seen.path.as_str() {
+        "/robots.txt" if hangs.load(Ordering::SeqCst) => Reply::raw(vec![Step::Hang]),
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /closed\n").after(ms(500)),
+        _ => Reply::html("a page").after(ms(5)),
+    })
+    .await;
+    let first = Crew { reads_robots: true, workers: 1, ..Crew::new(redis.url(), website.address()) };
+    let hosts = first.hosts as usize;
+    let dying = first.start();
+    wait_for("each robots.txt is on the way", async || website.log().len() == hosts).await;
+    let crew = Crew { workers: 2, ..first };
+    let workers = crew.start();
+    sleep(ms(2_000)).await;
+    assert_eq!(website.log().len(), hosts, "the others wait for it");
+    is_mute.store(false, Ordering::SeqCst);
+    drop(dying);
+    let killed = Instant::now();
+    let pages = async || after(&website, killed).into_iter().filter(|seen| seen.path != "/robots.txt");
+    let are_served = async || by_host(&pages().await.collect::<Vec<_>>()).len() == hosts;
+    wait_for("every host is served", are_served).await;
+    let took = killed.elapsed();
+    println!("killed while it fetched robots.txt: every host was served by another within {took:?}");
+    assert!(took < ms(20_000), "{took:?}");
+    until_all_came(&website, &Crew { workers: 3, ..crew.clone() }, killed).await;
+    stop_and_check(workers, &website, &crew).await;
+    for (host, seen) in by_host(&after(&website, killed)) {
+        let fetches = seen.iter().filter(|seen| seen.path == "/robots.txt").count();
+        assert_eq!(fetches, 1, "{host}: the two that are left share it");
+    }
+}
+
 async fn a_process_is_paused(lease: u64) {
     let Some(redis) = Redis::start() else { return };
     let (website, proxy) = (website(ms(20)).await, Proxy::start(redis.port()).await);
@@ -126,7 +164,12 @@ async fn a_process_is_paused(lease: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_that_die_or_pause_shorten_no_delay() {
-    join!(a_process_is_killed(), a_process_is_paused(8_000), a_process_is_paused(4_000));
+    join!(
+        a_process_is_killed(),
+        a_process_is_killed_that_fetches_robots_txt(),
+        a_process_is_paused(8_000),
+        a_process_is_paused(4_000)
+    );
 }
 
 /// Hosts that no process holds get nothing; or each process keeps the delay times the number of processes.

@@ -5,6 +5,7 @@ mod budget;
 mod lapsed;
 #[cfg(feature = "metrics")]
 mod metrics;
+mod processes;
 mod rechecks;
 mod secrets;
 mod settings;

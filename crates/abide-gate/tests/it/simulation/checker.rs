@@ -407,13 +407,10 @@ impl Checker {
         line.left = if comes { line.left } else { Some(now) };
     }
 
-    /// A process may be about to ask for this robots.txt, or is done.
-    pub(crate) fn fetches_robots(&self, who: Who, origin: usize, takes_off: bool) {
+    /// A process may be about to ask for this robots.txt.
+    pub(crate) fn fetches_robots(&self, who: Who, origin: usize) {
         let (now, mut state) = self.locked();
-        match takes_off {
-            true => state.robots_fetches.insert((who, origin), now),
-            false => state.robots_fetches.remove(&(who, origin)),
-        };
+        state.robots_fetches.insert((who, origin), now);
     }
 
     /// A robots.txt is redirected to the host that some of them live on.

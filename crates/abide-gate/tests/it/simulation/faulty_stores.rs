@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, HolderId, MemoryStore, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, MemoryStore, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 
 use super::checker::{Checker, Who};
@@ -76,7 +76,6 @@ async fn through<T>(
 #[derive(Debug, Default)]
 pub(crate) struct SharedStore {
     records: Mutex<HashMap<Origin, Vec<u8>>>,
-    leases: MemoryStore,
 }
 
 /// The shared store as one process uses it.
@@ -113,7 +112,7 @@ impl Reader {
 
     async fn write(&self, record: &RobotsRecord) -> Result<(), StoreError> {
         self.shared_store.records.lock().unwrap().insert(record.origin().clone(), record.encode());
-        self.shared_store.leases.save(record.origin(), record).await
+        Ok(())
     }
 }
 
@@ -125,6 +124,7 @@ pub(crate) fn number(origin: &Origin) -> usize {
 
 impl RobotsStore for Reader {
     fn load<'a>(&'a self, origin: &'a Origin) -> StoreFuture<'a, Option<RobotsRecord>> {
+        self.checker.fetches_robots(self.who, number(origin));
         Box::pin(self.through(self.read(origin)))
     }
 
@@ -133,22 +133,6 @@ impl RobotsStore for Reader {
             self.checker.saves(self.who, number(origin), record.asked_at());
             self.through(self.write(record)).await
         })
-    }
-
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> StoreFuture<'a, Option<WallMillis>> {
-        self.checker.fetches_robots(self.who, number(origin), true);
-        Box::pin(self.through(self.shared_store.leases.lease(origin, holder, now, ttl)))
-    }
-
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
-        self.checker.fetches_robots(self.who, number(origin), false);
-        Box::pin(self.through(self.shared_store.leases.release(origin, holder)))
     }
 
     fn sweep(&self, _: WallMillis) -> StoreFuture<'_, u64> {

@@ -5,11 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::event::Observers;
-use crate::parts::support::pacing::{BrokenClock, joined};
+use crate::parts::support::pacing::BrokenClock;
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
-use abide_gate::HolderId;
 use abide_gate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsStore, Source};
 use abide_gate::testing::robots_cache::sample_record;
 use abide_gate::{Event, Failure, Gate, MemoryStore};
@@ -101,7 +100,7 @@ async fn play((site, days): Story, fault: Fault) -> usize {
 async fn a_store_fault_at_any_operation_opens_nothing() {
     for story in STORIES {
         let healthy = play(story, Fault::default()).await;
-        assert!(healthy > 2 * story.1.len(), "a day takes some operations: {healthy}");
+        assert!(healthy >= 2 * story.1.len(), "a day takes some operations: {healthy}");
         for operation in 1..=healthy {
             for (goes_on, panics) in [(false, false), (false, true), (true, false), (true, true)] {
                 let operations = play(story, Fault { operation, goes_on, panics }).await;
@@ -145,7 +144,7 @@ async fn a_store_that_hangs_is_not_waited_for_long() {
     let world = World::with_store(ScriptedFetch::always(Scripted::text(GOOD)), store);
     let started = Instant::now();
     assert!(is_good(&world.ask().await));
-    assert_eq!(started.elapsed().as_secs(), 6, "two seconds each for load, lease and save");
+    assert_eq!(started.elapsed().as_secs(), 4, "two seconds each for load and save");
 }
 
 #[tokio::test(start_paused = true)]
@@ -196,32 +195,6 @@ async fn a_restart_in_an_outage_serves_the_copy_at_once() {
         after.settle().await;
         assert_eq!((after.fetch.count(), after.ask().await.attempts()), (1, attempts));
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn two_processes_share_one_fetch() {
-    let store: Arc<dyn RobotsStore> = Arc::new(MemoryStore::new());
-    let fetch = ScriptedFetch::always(Scripted::text(GOOD).head_after(Duration::from_secs(3)));
-    let started = Instant::now();
-    let callers = (0..5).map(|_| {
-        let cache = World::with_store(fetch.clone(), store.clone()).cache;
-        tokio::spawn(async move { cache.get(&origin()).await.unwrap() })
-    });
-    assert!(joined(callers).await.iter().all(is_good));
-    assert_eq!(fetch.count(), 1);
-    assert!(started.elapsed() <= Duration::from_millis(3200), "found by the next look");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_leader_that_died_is_waited_for_until_its_lease_ends() {
-    let world = World::of(Scripted::text(GOOD));
-    let dead = HolderId(42);
-    let lease = world.store.lease(&origin(), dead, START, Duration::from_secs(20)).await.unwrap();
-    assert_eq!(lease, None);
-    let started = Instant::now();
-    assert!(is_good(&world.ask().await));
-    assert_eq!(started.elapsed().as_secs(), 20);
-    assert_eq!(world.fetch.count(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -295,52 +268,4 @@ async fn the_last_fetch_counts_though_it_could_not_be_saved() {
     assert!(allows_all(&world.ask().await));
     sleep(DAY).await;
     assert!(disallows_all(&world.ask().await));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_follower_is_not_content_with_the_record_it_had() {
-    let world = World::of(Scripted::text(GOOD));
-    let first = world.ask().await;
-    sleep(first.retry_at().since(world.wall())).await;
-    let ttl = Duration::from_secs(20);
-    world.store.lease(&origin(), HolderId(42), world.wall(), ttl).await.unwrap();
-    assert!(is_good(&world.ask().await), "no caller waits for it");
-    world.settle().await;
-    assert_eq!(world.fetch.count(), 2, "it was fetched after the other's lease had ended");
-    assert!(world.ask().await.asked_at() >= first.retry_at().plus(ttl));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_leader_that_gives_up_is_not_waited_for() {
-    let world = World::of(Scripted::text(GOOD));
-    let other = HolderId(42);
-    world.store.lease(&origin(), other, START, Duration::from_secs(60)).await.unwrap();
-    let (store, started) = (world.store.clone(), Instant::now());
-    tokio::spawn(async move {
-        sleep(Duration::from_secs(3)).await;
-        store.release(&origin(), other).await.unwrap();
-    });
-    assert!(is_good(&world.ask().await));
-    assert!(started.elapsed() <= Duration::from_millis(3_200), "{:?}", started.elapsed());
-}
-
-/// Another process saves it between the first look and the lease.
-#[tokio::test(start_paused = true)]
-async fn a_record_that_came_before_the_lease_is_not_fetched_again() {
-    let record = World::of(Scripted::text(GOOD)).ask().await.record().clone();
-    let inner = Arc::new(MemoryStore::new());
-    let saved = Arc::clone(&inner);
-    let store = Hooked::new(move |op| {
-        let (saved, record) = (Arc::clone(&saved), record.clone());
-        async move { if op == Op::Lease { saved.save(&origin(), &record).await } else { Ok(()) } }
-    });
-    let world = World::with_store(
-        ScriptedFetch::always(Scripted::text(GOOD)),
-        Arc::new(store.over(Arc::clone(&inner))),
-    );
-    assert!(is_good(&world.ask().await));
-    assert_eq!(world.fetch.count(), 0);
-    // A lease for longer than this one would be taken for one of a clock that was set back.
-    let free = inner.lease(&origin(), HolderId(42), world.wall(), HOUR).await.unwrap();
-    assert_eq!(free, None, "and the lease was given back");
 }

@@ -4,7 +4,6 @@ mod deferral;
 mod explain;
 mod faults;
 mod freshness;
-mod leases;
 #[cfg(feature = "tracing")]
 mod log;
 mod outage;

@@ -61,7 +61,6 @@ async fn the_hot_cache_is_bounded_by_weight_whatever_callers_hold() {
 
 async fn the_hot_cache_is_bounded(holds: bool) {
     let small = RobotsPolicy::default().with_memory_max(0);
-    // Each has a text of its own: equal ones take the memory of one.
     let fetch = ScriptedFetch::new(|request, _| {
         let filler = "x".repeat(150 * 1024);
         Scripted::text(format!("User-agent: *\nDisallow: /closed\n# {} {filler}", request.url()))

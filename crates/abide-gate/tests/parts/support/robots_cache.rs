@@ -11,7 +11,7 @@ use crate::robots_cache::RobotsCache;
 use crate::store::StoreFuture;
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{FetchError, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, Clock, HolderId, ManualClock, MemoryStore, Origin, StoreError, WallMillis};
+use abide_gate::{BoxFuture, Clock, ManualClock, MemoryStore, Origin, StoreError, WallMillis};
 use abide_robots::{ProductToken, Target};
 
 pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
@@ -27,8 +27,6 @@ pub(crate) const GOOD: &str = "User-agent: *\nDisallow: /closed\n";
 pub(crate) enum Op {
     Load,
     Save,
-    Lease,
-    Release,
 }
 
 /// What a test does before a call of a store: wait, fail, hang, panic.
@@ -53,11 +51,6 @@ impl Hooked {
             ready(if fails(op) { Err(StoreError::new("disk full\u{1b}[31m")) } else { Ok(()) })
         })
     }
-
-    pub(crate) fn over(mut self, inner: Arc<MemoryStore>) -> Self {
-        self.inner = inner;
-        self
-    }
 }
 
 impl std::fmt::Debug for Hooked {
@@ -78,26 +71,6 @@ impl RobotsStore for Hooked {
         Box::pin(async move {
             (self.before)(Op::Save).await?;
             self.inner.save(origin, record).await
-        })
-    }
-
-    fn lease<'a>(
-        &'a self,
-        origin: &'a Origin,
-        holder: HolderId,
-        now: WallMillis,
-        ttl: Duration,
-    ) -> StoreFuture<'a, Option<WallMillis>> {
-        Box::pin(async move {
-            (self.before)(Op::Lease).await?;
-            self.inner.lease(origin, holder, now, ttl).await
-        })
-    }
-
-    fn release<'a>(&'a self, origin: &'a Origin, holder: HolderId) -> StoreFuture<'a, ()> {
-        Box::pin(async move {
-            (self.before)(Op::Release).await?;
-            self.inner.release(origin, holder).await
         })
     }
 

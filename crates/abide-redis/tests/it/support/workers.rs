@@ -4,13 +4,14 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use abide_gate::pacing::{OnStoreOutage, PacePolicy};
+use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_gate::testing::hosts;
-use abide_gate::{Clock, Gate, SystemClock, WallMillis};
+use abide_gate::{BoxFuture, Clock, Failure, Gate, SystemClock, WallMillis};
 use abide_redis::Store;
-use abide_tests::signal;
+use abide_tests::{Names, signal};
 use serde::{Deserialize, Serialize};
 
 use super::{PATIENCE, ms};
@@ -25,6 +26,8 @@ pub(crate) struct Crew {
     pub(crate) first_host: u32,
     /// Each worker has hosts of its own.
     pub(crate) is_apart: bool,
+    /// robots.txt is fetched before the pages, and kept in the store.
+    pub(crate) reads_robots: bool,
     pub(crate) delay: Duration,
     pub(crate) workers: u32,
     /// To hosts that none holds while the store is away: at as many times the delay as there are workers.
@@ -48,6 +51,7 @@ impl Crew {
             hosts: 4,
             first_host: 0,
             is_apart: false,
+            reads_robots: false,
             delay: ms(100),
             workers: 2,
             goes_on: false,
@@ -75,7 +79,30 @@ impl Crew {
         let policy = if self.goes_on { policy.with_store_outage(goes_on) } else { policy };
         let store = Store::builder(&self.store).command_timeout(self.patience).open().unwrap();
         let clock = Behind(ms(self.skew * u64::from(number) * 1_000));
-        hosts::gate(Gate::builder().pace(policy).clock(Arc::new(clock)).host_store(Arc::new(store)))
+        let settings =
+            Gate::builder().pace(policy).clock(Arc::new(clock)).host_store(Arc::new(store.clone()));
+        if !self.reads_robots {
+            return hosts::gate(settings);
+        }
+        let names = Arc::new(Names(self.server));
+        let client = reqwest::Client::builder().tls_certs_only([]).dns_resolver(names).build().unwrap();
+        let token = "ExampleBot".parse().unwrap();
+        settings.robots_store(Arc::new(store)).build(vec![token], Arc::new(Robots(client)))
+    }
+}
+
+/// Gets robots.txt from the website.
+#[derive(Debug)]
+struct Robots(reqwest::Client);
+
+impl Fetch for Robots {
+    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
+        Box::pin(async move {
+            let (started, failed) = (Instant::now(), |_| FetchError::new(Failure::Other, "no response"));
+            let reply = self.0.get(request.url().clone()).send().await.map_err(failed)?;
+            let (status, headers) = (reply.status(), reply.headers().clone());
+            Ok(RobotsResponse::whole(status, headers, reply.bytes().await.map_err(failed)?, started))
+        })
     }
 }
 
@@ -150,7 +177,7 @@ fn worker() {
         let (gate, mut tasks) = (crew.gate(number), tokio::task::JoinSet::new());
         let first = crew.first_host + if crew.is_apart { number * crew.hosts } else { 0 };
         for host in (first..first + crew.hosts).map(host_name) {
-            let (crawling, mut stopped) = (crawl(gate.clone(), number, host, crew.server), stopped.clone());
+            let (crawling, mut stopped) = (crawl(gate.clone(), number, host, crew.clone()), stopped.clone());
             tasks.spawn(async move {
                 tokio::select! {
                     () = crawling => {}
@@ -163,11 +190,15 @@ fn worker() {
 }
 
 /// Page after page, each named by when the process last looked at its lease, in microseconds since 1970: the permit counts from then.
-async fn crawl(gate: Gate, number: u32, host: String, server: SocketAddr) {
-    let client = reqwest::Client::builder().tls_certs_only([]).resolve(&host, server).build().unwrap();
+async fn crawl(gate: Gate, number: u32, host: String, crew: Crew) {
+    let client = reqwest::Client::builder().tls_certs_only([]).resolve(&host, crew.server).build().unwrap();
     let site = format!("http://{host}/").parse().unwrap();
     loop {
-        let Ok(permit) = hosts::acquire(&gate, &site, Duration::ZERO, gate.max_wait()).await else {
+        let permit = match crew.reads_robots {
+            true => gate.admit(&site, gate.max_wait()).await.map(|(_, permit)| permit),
+            false => hosts::acquire(&gate, &site, Duration::ZERO, gate.max_wait()).await,
+        };
+        let Ok(permit) = permit else {
             tokio::time::sleep(ms(20)).await;
             continue;
         };
