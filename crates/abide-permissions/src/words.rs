@@ -55,10 +55,11 @@ fn joined_rule<'a>(text: &'a str, parts: &[(usize, usize)]) -> Option<(KnownRule
         }
         // One part, or `max-snippet`: a word that was read as what it is.
         let written = text.get(start..*to)?;
-        if index > 0 && known(written.as_bytes()).is_none() {
-            if let Some(rule) = named_like(&joined) {
-                return Some((rule, written));
-            }
+        if index > 0
+            && known(written.as_bytes()).is_none()
+            && let Some(rule) = named_like(&joined)
+        {
+            return Some((rule, written));
         }
     }
     None
