@@ -10,8 +10,10 @@ use http::StatusCode;
 
 use crate::{Built, builder, client, refused, status};
 
+type Fields = &'static [(&'static str, &'static str)];
+
 /// How a server asks for the time: the status, the fields, and the seconds.
-const ASKED: [(u16, &[(&str, &str)], u64); 8] = [
+const ASKED: [(u16, Fields, u64); 8] = [
     (430, &[], 60),
     (529, &[("retry-after", "600")], 600),
     (403, &[("retry-after", "3600.0")], 3_600),

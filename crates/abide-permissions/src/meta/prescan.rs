@@ -53,6 +53,9 @@ fn by_meta(mut bytes: Prescan<'_>) -> Result<&'static Encoding, OutOfBytes> {
 /// What is left of the first bytes.
 struct Prescan<'a>(&'a [u8]);
 
+/// Its name and its value, as written.
+type Attribute<'a> = (&'a [u8], &'a [u8]);
+
 /// The document goes on where nothing is looked at.
 struct OutOfBytes;
 
@@ -81,8 +84,8 @@ impl<'a> Prescan<'a> {
         Ok(())
     }
 
-    /// The next attribute of a tag, its name and its value; `None` where there is no other.
-    fn attribute(&mut self) -> Result<Option<(&'a [u8], &'a [u8])>, OutOfBytes> {
+    /// The next attribute of a tag; `None` where there is no other.
+    fn attribute(&mut self) -> Result<Option<Attribute<'a>>, OutOfBytes> {
         self.skip_until(|byte| !is_blank(byte) && byte != b'/')?;
         if self.0.starts_with(b">") {
             return Ok(None);

@@ -166,7 +166,7 @@ impl XmlScan {
         let doctype = self.reader.doctype_ids();
         let Some(id) = doctype.as_ref().and_then(|doctype| doctype.public_id()) else { return };
         let is = |known: &&str| id.split_ascii_whitespace().eq(known.split_ascii_whitespace());
-        if !PUBLIC_IDS.iter().any(|known| is(known)) {
+        if !PUBLIC_IDS.iter().any(is) {
             return;
         }
         let name = |reference: &'static [u8]| reference.strip_prefix(b"&")?.strip_suffix(b";");

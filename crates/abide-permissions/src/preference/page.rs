@@ -61,7 +61,7 @@ impl Preferences {
     /// let options = ReadOptions::new("ExampleBot".parse()?);
     /// let permissions = Permissions::from_headers(&options, [("X-Robots-Tag", "noindex, noml")]);
     /// assert!(Preferences::default().with_page(&permissions).training().is_disallowed());
-    /// # Ok::<(), abide_permissions::PermissionError>(())
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_page(mut self, permissions: &Permissions) -> Self {
         self.add_metas(permissions.metas(), |index, name| Provenance::Meta { index, name });
