@@ -183,7 +183,7 @@ impl Given {
 
     /// A redirect is another request.
     pub(crate) fn forget_signer(&mut self) {
-        (self.signer, self.signed_by) = (None, None);
+        self.signer = None;
     }
 
     /// Whether the request offers something, so that it must not be sent twice.

@@ -1,7 +1,8 @@
 //! One call of a crawler, hop by hop, without I/O.
 //!
 //! A call is a chain of steps. Each is a value that is used up and gives the next one, and an HTTP client does what it says, whatever its types. `abide`
-//! (reqwest) and `abide-tower` (hyper) are built on it; use it to write an adapter for another client. A whole driver:
+//! (reqwest) and `abide-tower` (hyper) are built on it; use it to write an adapter for another client. For one that can send a request, [`drive`] does
+//! the rest: the example `hyper` is such an adapter in 60 lines. A driver of your own:
 //!
 //! ```
 //! use abide_gate::Failure;
@@ -50,7 +51,7 @@
 //! ```
 //!
 //! # In scope
-//! The steps of a call and its redirects ([`Crawler::call`], [`Check`], [`RedirectPolicy`]); what calls share ([`Crawler`]); what is given to a server
+//! The steps of a call and its redirects ([`Crawler::call`], [`Check`], [`RedirectPolicy`]); their driver ([`drive`], [`Transport`]); what calls share ([`Crawler`]); what is given to a server
 //! that asks for something ([`AnswerChallenge`]); what a failed request met ([`failure_of`]); which addresses a resolver may return
 //! ([`permitted_addresses`]); a body that replays what was read ahead, with its permit ([`ResponseBody`]); what happened ([`FetchInfo`],
 //! [`RedirectHistory`]); the spans and events of `tracing` ([`CallSpan`]).
@@ -67,6 +68,9 @@ mod identity;
 mod license;
 mod payment;
 mod redirect;
+
+// A whole adapter.
+mod drive;
 
 // What calls share, and options of one.
 mod crawler;
@@ -88,6 +92,7 @@ pub use body::ResponseBody;
 pub use call::{Acquire, Answered, Call, Check, Done, Follow, Refused, ResponseHead, SendRequest, Sent};
 pub use challenge::{AnswerChallenge, Challenge, ChallengeAnswer, RequestEnd, Settle};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
+pub use drive::{NoResponse, Outgoing, Transport, TransportFetch, drive};
 pub use failure::{body_failure_of, failure_of, is_hang_up, is_of_the_caller, needs_http11, root_cause};
 pub use fetch_info::{CallSpan, FetchInfo, Hop, RedirectHistory, Stopped};
 pub use identity::foreign_host;

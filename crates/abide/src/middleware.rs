@@ -139,7 +139,7 @@ async fn finish(
 /// See [`Abide::read`].
 pub(crate) async fn read(crawler: &Crawler, response: Response) -> Response {
     let url = response.url().clone();
-    let read = crawler.read(&url, into_http(url.clone(), response)).await;
+    let read = crawler.read(&url, with_url(url.clone(), response)).await;
     Response::from(read.map(reqwest::Body::wrap))
 }
 

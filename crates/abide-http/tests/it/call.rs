@@ -148,7 +148,7 @@ async fn an_admission_that_was_cancelled_keeps_nothing() {
     assert!(tokio::time::timeout(SECOND / 10, second).await.is_err(), "the host is busy");
     drop(first);
     let third = call(&crawler, Options::new().with_max_wait(Duration::ZERO), "http://a.example/z");
-    admit(third).await.unwrap();
+    drop(admit(third).await.unwrap());
 }
 
 /// So many redirects that each use most of the timeout open no breaker (pacing.md, "Circuit breaker").

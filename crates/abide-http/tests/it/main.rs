@@ -5,5 +5,6 @@
 
 mod body;
 mod call;
+mod drive;
 #[path = "../../../abide-gate/tests/it/scripted.rs"]
 mod scripted;
