@@ -153,7 +153,7 @@ fn waits(then: Then) -> (Gate, ScriptedFetch, Arc<ManualClock>) {
     let hosts = store(&clock);
     let robots = SecondLook { records: Arc::default(), looks: AtomicUsize::new(0), then };
     let gate = with_robots(&fetch, &clock, &hosts, Arc::new(robots));
-    gate.back_off(&Host::of(&page()).unwrap(), clock.wall().plus(10 * SECOND));
+    gate.back_off(Host::of(&page()).unwrap(), clock.wall().plus(10 * SECOND));
     (gate, fetch, clock)
 }
 
@@ -186,7 +186,7 @@ async fn a_slow_store_sends_no_request_into_a_backoff() {
     let (began, site) = (Instant::now(), origin());
     let (entry, ()) = tokio::join!(gate.answer(&site), async {
         sleep(Duration::from_millis(10_500)).await;
-        gate.back_off(&Host::of(&page()).unwrap(), clock.wall().plus(20 * SECOND));
+        gate.back_off(Host::of(&page()).unwrap(), clock.wall().plus(20 * SECOND));
     });
     assert!(entry.unwrap().copy().is_some());
     assert_eq!((fetch.asked()[0].at - began).as_secs(), 30);
