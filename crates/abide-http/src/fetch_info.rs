@@ -132,7 +132,7 @@ impl FetchInfo {
         if let HeadOutcome::Stored(known) = outcome {
             let known = known.preferences(read);
             // What fields and metas of the page said supersedes the file.
-            let is_stated = known.resolve(&Usage::Tdm) != Preference::Unset;
+            let is_stated = matches!(known.resolve(&Usage::Tdm), Preference::Allow | Preference::Disallow);
             let known = if is_stated { known } else { known.with_tdm(file, [], &[]) };
             return match robots {
                 Some((_, verdict)) => with_unread_files(known, verdict),
@@ -142,7 +142,8 @@ impl FetchInfo {
         let preferences = Preferences::new(read).with_fields(fields.lines()).with_page(&permissions);
         let preferences = preferences.with_tdm(file, fields.lines(), permissions.metas());
         let preferences = match () {
-            () if permissions.is_complete() => preferences,
+            // A rule that was not understood is no statement on a use.
+            () if permissions.is_read() => preferences,
             () if permissions.head_end().is_complete() => {
                 preferences.with_unread_source("response fields may be missing")
             }

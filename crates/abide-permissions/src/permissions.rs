@@ -149,7 +149,8 @@ impl Permissions {
         self.is_read() && self.findings.doubted.is_empty()
     }
 
-    const fn is_read(&self) -> bool {
+    /// Whether everything was read that could state a rule or a preference, also where some of it was not understood.
+    pub const fn is_read(&self) -> bool {
         self.fields_read && !self.findings.truncated && self.head_end().is_complete()
     }
 

@@ -231,13 +231,15 @@ impl Preferences {
                     0
                 }
             };
-            self.add_carried(carrier, value, Provenance::field(carrier.name(), line));
+            let is_exact = name.eq_ignore_ascii_case(carrier.name());
+            self.add_carried(carrier, value, Provenance::field(carrier.name(), line), is_exact);
         }
         self
     }
 
-    /// What stands in a field or a meta of this name.
-    fn add_carried(&mut self, carrier: Carrier, value: &[u8], source: Provenance) {
+    /// What stands in a field or a meta of this name. Only a field that is spelt as specified allows anything.
+    fn add_carried(&mut self, carrier: Carrier, value: &[u8], source: Provenance, may_allow: bool) {
+        let before = self.statements.len();
         match carrier {
             Carrier::ContentUsage => {
                 self.add_line(usage::read(value, self.options.strict), &source, value);
@@ -253,6 +255,10 @@ impl Preferences {
                 }
                 self.add_line(line, &source, value);
             }
+        }
+        if !may_allow {
+            let added = self.statements.split_off(before);
+            self.statements.extend(added.into_iter().filter(|added| added.preference != Preference::Allow));
         }
     }
 

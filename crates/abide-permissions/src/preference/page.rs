@@ -48,12 +48,13 @@ impl Carrier {
 
 /// Whether a response field of this name, in lower case, may state preferences.
 pub fn states_preferences(name: &str) -> bool {
-    Carrier::named(name).is_some() || name.starts_with("tdm-")
+    Carrier::named(name).is_some() || name.starts_with("tdm")
 }
 
 impl Preferences {
     /// Adds what a page states besides its response fields and TDMRep: metas such as `<meta name="content-signal">`, and `noml` and
-    /// `DisallowAITraining` among the words of `Robots-Tag`, `X-Robots-Tag` and the robots metas that are for us.
+    /// `DisallowAITraining` among the words of `Robots-Tag`, `X-Robots-Tag` and the robots metas that are for us. None of these is specified
+    /// for it, so what they allow does not count.
     ///
     /// ```
     /// use abide_permissions::{Permissions, Preferences, ReadOptions};
@@ -83,7 +84,12 @@ impl Preferences {
     pub(crate) fn add_metas(&mut self, metas: &[Meta], source: impl Fn(usize, Box<str>) -> Provenance) {
         for (index, meta) in metas.iter().enumerate() {
             if let Some(carrier) = Carrier::named(meta.name()) {
-                self.add_carried(carrier, meta.content().as_bytes(), source(index, meta.name().into()));
+                self.add_carried(
+                    carrier,
+                    meta.content().as_bytes(),
+                    source(index, meta.name().into()),
+                    false,
+                );
             }
         }
     }
@@ -92,7 +98,7 @@ impl Preferences {
     fn add_stray(&mut self, meta: &Meta) {
         let Some(carrier) = Carrier::named(meta.name()) else { return };
         let mut alone = Self { options: self.options.clone(), ..Self::default() };
-        alone.add_carried(carrier, meta.content().as_bytes(), Provenance::field(carrier.name(), 0));
+        alone.add_carried(carrier, meta.content().as_bytes(), Provenance::field(carrier.name(), 0), false);
         if alone.statements.iter().any(|statement| statement.preference > Preference::Allow) {
             self.unread(&format!("a meta for {} stands where no reader looks for it", carrier.name()));
         }

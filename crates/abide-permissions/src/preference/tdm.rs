@@ -90,8 +90,9 @@ impl Carrier {
                 let source = Provenance::field(POLICY, policies);
                 found.policy = found.policy.or_else(|| Some((source, url()?)));
                 policies = policies.saturating_add(1);
-            } else if name.eq_ignore_ascii_case(RESERVATION) {
-                found.add(&String::from_utf8_lossy(value), || Provenance::field(RESERVATION, lines));
+            } else if is_reservation(name) {
+                let source = || Provenance::field(RESERVATION, lines);
+                found.add(&String::from_utf8_lossy(value), name, source);
                 lines = lines.saturating_add(1);
             }
         }
@@ -105,16 +106,18 @@ impl Carrier {
             let source = || Provenance::Meta { index, name: meta.name().into() };
             if name.eq_ignore_ascii_case(POLICY) {
                 found.policy = found.policy.or_else(|| Some((source(), url(content)?)));
-            } else if name.eq_ignore_ascii_case(RESERVATION) {
-                found.add(content, source);
+            } else if is_reservation(name) {
+                found.add(content, name, source);
             }
         }
         found
     }
 
     /// Inside one carrier 1 wins.
-    fn add(&mut self, text: &str, source: impl Fn() -> Provenance) {
-        match (reserved(text), &self.reservation) {
+    fn add(&mut self, text: &str, name: &str, source: impl Fn() -> Provenance) {
+        // Stricter: a 0 under a name that is spelt otherwise allows nothing.
+        let is_exact = name.eq_ignore_ascii_case(RESERVATION);
+        match (reserved(text).filter(|reserved| *reserved || is_exact), &self.reservation) {
             (Some(true), None | Some((false, _))) => self.reservation = Some((true, source())),
             (Some(false), None) => self.reservation = Some((false, source())),
             (None, _) => {
@@ -259,6 +262,11 @@ fn unreadable(text: &str) -> StatedLine {
 /// The URL of a policy, if there is one in the text.
 fn url(text: &str) -> Option<Box<str>> {
     Some(text.trim_ascii()).filter(|url| !url.is_empty()).map(Into::into)
+}
+
+/// However the words of the name are joined.
+fn is_reservation(name: &str) -> bool {
+    name.get(..3).is_some_and(|start| start.eq_ignore_ascii_case("tdm")) && fold(name) == fold(RESERVATION)
 }
 
 const RESERVATION: &str = "tdm-reservation";
