@@ -317,7 +317,7 @@ impl Call<'_> {
     fn refuse(mut self: Box<Self>, denied: Denied) -> Refused {
         let denied = denied.after(self.redirects().map(|hop| (hop.url.clone(), hop.status)).collect());
         self.crawler.gate.report_refused(&denied);
-        let _open = if self.is_sent { self.permit.take() } else { None };
+        let _open = if self.is_sent { self.permit.take().map(Box::new) } else { None };
         Refused { denied, history: self.take_history(), _open }
     }
 }
@@ -347,7 +347,7 @@ pub struct Refused {
     /// All hops, and how long the call has waited.
     pub history: RedirectHistory,
     /// Of a response that is refused: drop that before.
-    _open: Option<Permit>,
+    _open: Option<Box<Permit>>,
 }
 
 impl From<Refused> for Denied {
