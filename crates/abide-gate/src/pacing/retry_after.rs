@@ -266,7 +266,7 @@ mod tests {
         fn a_number_is_never_taken_for_less(seconds in 1_u32..86_400, fraction in 0_u32..1_000) {
             for form in ["{}", "{}s", "\"{}\"", "{};", "1, {}", "in {} seconds"] {
                 let number = format!("{seconds}.{fraction:03}");
-                let least = u64::from(seconds) + u64::from(fraction > 0);
+                let least = u64::from(seconds).saturating_add(u64::from(fraction > 0));
                 prop_assert_eq!(wait(&[&form.replace("{}", &number)], None), Some(least));
             }
         }
