@@ -244,6 +244,11 @@ impl Timeline {
         Moment::after(at.saturating_duration_since(self.0))
     }
 
+    /// The time of the user's clock, or of the system's where that panics.
+    pub(crate) fn now(&self, clock: &dyn Clock) -> Moment {
+        self.moment(caught(|| clock.now()).unwrap_or_else(|| SystemClock.now()))
+    }
+
     /// When a timer looks again whether it is `at`: never inside a delay, and not before a tick, so that a clock that lags behind tokio's does
     /// not keep the processor busy.
     pub(crate) fn timer(&self, at: Moment) -> tokio::time::Instant {

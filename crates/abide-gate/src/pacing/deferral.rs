@@ -79,7 +79,7 @@ impl DeferReason {
     fn of(why: WaitReason, host: &PacedHost, pacer: &Pacer, now: Moment, wall: WallMillis) -> Self {
         match why {
             WaitReason::Store => {
-                let reason = pacer.store.as_ref().map(|store| store.reason()).unwrap_or_default();
+                let reason = pacer.keeper.as_ref().map(|keeper| keeper.reason()).unwrap_or_default();
                 Self::Store { reason }
             }
             WaitReason::Delay(delay) => Self::Delay { delay },

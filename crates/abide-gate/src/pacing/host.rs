@@ -14,9 +14,11 @@ use std::time::Duration;
 
 use url::Url;
 
-use super::leases::Leasing;
+use super::hosts::Effects;
+use super::lease::{HostLease, Lease, LeaseSignals, Plan, StoreOutage, StoreView};
 use super::observe::Feedback;
 use super::queue::{QUEUE_MAX, Queue, Ticket, Waiter, Wakers};
+use super::store::HostState;
 use crate::Origin;
 use crate::clock::Moment;
 
@@ -78,10 +80,16 @@ pub(crate) enum Step {
     Go(Grant),
     /// It waits, and looks again then at the latest.
     Wait(Moment),
-    /// It is its turn, but for the lease of the host.
-    Lease(Grant),
     /// It cannot start before its deadline.
     Defer(Due),
+}
+
+/// The place of a request that waits: in the queue, and among those that need the lease of the host.
+#[derive(Debug, Default)]
+pub(crate) struct QueuePlace {
+    pub(crate) ticket: Option<Arc<Ticket>>,
+    /// From its turn on, where processes share a store.
+    pub(crate) lease: Option<Arc<LeaseSignals>>,
 }
 
 /// How a request was granted: for giving it back, and for a longer delay.
@@ -129,6 +137,8 @@ pub(crate) struct PacedHost {
     pub(crate) key: Arc<str>,
     /// The latest of all starts and ends.
     pub(crate) anchor: Moment,
+    /// Where processes share a store, while something needs it.
+    pub(crate) lease: Option<Box<HostLease>>,
     /// What most hosts never have.
     busy: Option<Box<Busy>>,
     pub(crate) counts: HostCounts,
@@ -167,55 +177,123 @@ const LEAD_MAX: Duration = Duration::from_secs(3_600);
 impl PacedHost {
     pub(crate) fn new(key: Arc<str>) -> Self {
         let (counts, delay_millis) = (HostCounts::default(), 0);
-        Self { key, anchor: Moment::NEVER, busy: None, counts, delay_millis, in_flight: 0 }
+        Self { key, anchor: Moment::NEVER, lease: None, busy: None, counts, delay_millis, in_flight: 0 }
     }
 
     /// The whole rule of pacing: first come, first served, and no request waits in vain. Called when a request arrives, which has no ticket
-    /// yet, and each time that it wakes.
+    /// yet, and each time that it wakes. `store` is the one that processes share.
     pub(crate) fn step(
         &mut self,
         request: &Request<'_>,
-        ticket: &mut Option<Arc<Ticket>>,
-        lease: Option<&mut Leasing>,
+        place: &mut QueuePlace,
+        store: Option<&StoreView<'_>>,
         now: Moment,
-        wakers: &mut Wakers,
+        effects: &mut Effects,
     ) -> Step {
-        if let Some(exceeded) = ticket.as_ref().and_then(|ticket| ticket.exceeded.get()) {
+        if let Some(exceeded) = place.ticket.as_ref().and_then(|ticket| ticket.exceeded.get()) {
             return Step::Defer(*exceeded);
         }
         // A queue head whose task is never polled again would stop its host, so every new request looks for one.
-        if let Some(queue) = self.queue_mut().filter(|_| ticket.is_none()) {
-            queue.drop_unpolled(now, wakers);
+        if let Some(queue) = self.queue_mut().filter(|_| place.ticket.is_none()) {
+            queue.drop_unpolled(now, &mut effects.wakers);
         }
-        let asked = self.asked(request, ticket.as_ref());
+        let asked = self.asked(request, place.ticket.as_ref());
         let terms = self.terms(asked);
-        let is_next = !self.is_full(terms) && self.is_first(ticket.as_ref());
-        let (due, grant) = (self.due(terms), Grant { delay: asked.delay, before: self.anchor });
-        let mut is_unleased = false;
+        let is_next = !self.is_full(terms) && self.is_first(place.ticket.as_ref());
+        let (mut due, grant) = (self.due(terms), Grant { delay: asked.delay, before: self.anchor });
         if is_next && due.at <= now {
-            // Under the lock, so that no backoff begins between the lease and the grant.
-            is_unleased = lease.is_some_and(|lease| !lease.try_begin(request, grant, now));
-            if !is_unleased {
-                self.grant(terms, request, ticket.take(), now, wakers);
+            let leased = store.and_then(|store| self.lease_due(request, place, grant, store, now, effects));
+            let Some(later) = leased else {
+                self.grant(terms, request, place, now, effects);
                 return Step::Go(grant);
-            }
+            };
+            due = later;
         }
-        let exceeded = match &*ticket {
+        let exceeded = match &place.ticket {
+            _ if is_next && due.at > request.deadline => Some(due),
             None => self.exceeded_on_arrival(terms, request.deadline, now),
-            Some(_) if is_unleased => None,
-            Some(_) if is_next && due.at > request.deadline => Some(due),
             Some(ticket) if now >= request.deadline => Some(self.past_deadline(terms, ticket, now)),
             Some(_) => None,
         };
         if let Some(exceeded) = exceeded {
             return Step::Defer(exceeded);
         }
-        ticket.get_or_insert_with(|| self.join(request));
-        match (is_unleased, is_next) {
-            (true, _) => Step::Lease(grant),
-            (false, true) => Step::Wait(due.at),
-            (false, false) => Step::Wait(request.deadline),
+        place.ticket.get_or_insert_with(|| self.join(request));
+        Step::Wait(if is_next { due.at } else { request.deadline })
+    }
+
+    /// When the request may start by the lease of the host, if that is not now. From its turn on, it needs the lease.
+    fn lease_due(
+        &mut self,
+        request: &Request<'_>,
+        place: &mut QueuePlace,
+        grant: Grant,
+        store: &StoreView<'_>,
+        now: Moment,
+        effects: &mut Effects,
+    ) -> Option<Due> {
+        let HostLease { lease, signals } = self.open_lease(effects);
+        if !place.lease.as_ref().is_some_and(|needed| Arc::ptr_eq(needed, signals)) {
+            place.lease = Some(Arc::clone(signals));
+            lease.enter(grant.delay);
         }
+        effects.news.push(Arc::clone(signals));
+        lease.due(request, grant, store, now)
+    }
+
+    /// The lease, which a task keeps from now on.
+    fn open_lease(&mut self, effects: &mut Effects) -> &mut HostLease {
+        let key = &self.key;
+        self.lease.get_or_insert_with(|| {
+            effects.unkept = Some(Arc::clone(key));
+            Box::default()
+        })
+    }
+
+    /// Something has changed that the other processes must know.
+    pub(crate) fn share(&mut self, effects: &mut Effects) {
+        let HostLease { lease, signals } = self.open_lease(effects);
+        lease.change();
+        effects.news.push(Arc::clone(signals));
+    }
+
+    pub(crate) fn lease_mut(&mut self) -> Option<&mut Lease> {
+        self.lease.as_deref_mut().map(|kept| &mut kept.lease)
+    }
+
+    /// The lease that these signals belong to.
+    fn lease_of(&mut self, signals: &Arc<LeaseSignals>) -> Option<&mut Lease> {
+        let kept = self.lease.as_deref_mut().filter(|kept| Arc::ptr_eq(&kept.signals, signals));
+        kept.map(|kept| &mut kept.lease)
+    }
+
+    /// What the keeper of the lease does next, which begins here: from the plan to give the lease up on, nothing starts.
+    pub(crate) fn plan(&mut self, outage: StoreOutage, again: Duration, ttl: Duration, now: Moment) -> Plan {
+        let backs_off = self.feedback().shared(Duration::ZERO, now).is_some();
+        let Some(lease) = self.lease_mut() else { return Plan::End };
+        let plan = lease.plan(backs_off, outage, now);
+        match plan {
+            Plan::Release => lease.give_up(now.plus(again), now.plus(ttl)),
+            Plan::End => self.lease = None,
+            _ => {}
+        }
+        plan
+    }
+
+    /// The task that has kept this lease has ended.
+    pub(crate) fn forget_lease(&mut self, signals: &Arc<LeaseSignals>, effects: &mut Effects) {
+        if self.lease_of(signals).is_some() {
+            self.lease = None;
+            effects.wakers.extend(self.first().cloned());
+        }
+    }
+
+    /// How often its state has changed, and the state, as this process shares it.
+    pub(crate) fn shared(&mut self, now: Moment) -> Option<(u64, HostState)> {
+        let feedback = self.feedback();
+        let lease = self.lease_mut()?;
+        let backoff = feedback.shared(lease.round_trip, now);
+        Some((lease.changes, HostState { backoff, ..lease.state(now) }))
     }
 
     /// The Crawl-delay may have changed while the request waited.
@@ -269,12 +347,15 @@ impl PacedHost {
         &mut self,
         terms: Terms,
         request: &Request<'_>,
-        ticket: Option<Arc<Ticket>>,
+        place: &mut QueuePlace,
         now: Moment,
-        wakers: &mut Wakers,
+        effects: &mut Effects,
     ) {
-        if let Some((queue, ticket)) = self.queue_mut().zip(ticket) {
+        if let Some((queue, ticket)) = self.queue_mut().zip(place.ticket.take()) {
             queue.remove(&ticket);
+        }
+        if let Some(lease) = place.lease.as_ref().and_then(|signals| self.lease_of(signals)) {
+            lease.begin(request.purpose.beside().is_some(), now);
         }
         match request.purpose.beside() {
             Some(site_delay) => self.start_beside(site_delay, now),
@@ -283,7 +364,7 @@ impl PacedHost {
         self.waited(now.since(request.arrived));
         // Where several may be in flight, the next need not wait for this one.
         if !self.is_full(terms) {
-            wakers.extend(self.first().cloned());
+            effects.wakers.extend(self.first().cloned());
         }
     }
 
@@ -462,10 +543,22 @@ impl PacedHost {
         self.queue().map(|queue| queue.delays).unwrap_or_default()
     }
 
-    /// A request goes away without a permit. One that has got it is not in the queue any more.
-    pub(crate) fn leave(&mut self, ticket: &Arc<Ticket>, wakers: &mut Wakers) {
-        if let Some(queue) = self.queue_mut() {
-            queue.leave(ticket, wakers);
+    /// A request goes away without a permit.
+    pub(crate) fn leave(&mut self, place: &mut QueuePlace, effects: &mut Effects) {
+        if let Some((queue, ticket)) = self.queue_mut().zip(place.ticket.take()) {
+            queue.leave(&ticket, &mut effects.wakers);
+        }
+        if let Some(signals) = place.lease.take() {
+            self.lease_of(&signals).into_iter().for_each(Lease::leave);
+            effects.news.push(signals);
+        }
+    }
+
+    /// A request that was sent under the lease has ended, and does not need it any more.
+    pub(crate) fn end_under(&mut self, signals: &Arc<LeaseSignals>, is_beside: bool, now: Moment) {
+        if let Some(lease) = self.lease_of(signals) {
+            lease.end(is_beside, now);
+            lease.leave();
         }
     }
 
@@ -511,6 +604,7 @@ impl PacedHost {
         let delay = delay.max(self.last_delay());
         self.in_flight == 0
             && self.waiting() == 0
+            && self.lease.is_none()
             && self.anchor.plus(delay) <= now
             && self.busy.as_deref().is_none_or(|busy| busy.after_file <= now)
             && self.feedback().owes_nothing(now)
@@ -548,6 +642,44 @@ mod tests {
 
     fn terms(delay: u64, limit: u16) -> Terms {
         Terms { delay: Duration::from_secs(delay), limit }
+    }
+
+    /// What a request that arrives does at `now`, with so many seconds of patience.
+    fn arrives(host: &mut PacedHost, store: Option<&StoreView<'_>>, now: u64, patience: u64) -> Step {
+        let (url, terms) = ("http://a.example/".parse().unwrap(), terms(5, 1));
+        let (arrived, deadline) = (at(now), at(now + patience));
+        let request = Request { url: &url, terms, arrived, deadline, purpose: Purpose::Page };
+        host.step(&request, &mut QueuePlace::default(), store, at(now), &mut Effects::default())
+    }
+
+    #[test]
+    fn an_arrival_goes_waits_or_is_deferred() {
+        let mut host = named("a.example");
+        assert!(matches!(arrives(&mut host, None, 10, 0), Step::Go(_)));
+        let open = arrives(&mut host, None, 12, 0);
+        assert!(matches!(open, Step::Defer(Due { why: WaitReason::InFlight(since), .. }) if since == at(10)));
+        host.end(at(10), at(20));
+        assert!(matches!(arrives(&mut host, None, 21, 3), Step::Defer(due) if due.at == at(25)));
+        assert!(matches!(arrives(&mut host, None, 21, 4), Step::Wait(until) if until == at(25)));
+        // That one has its place, so the next is a delay behind it.
+        assert!(matches!(arrives(&mut host, None, 21, 8), Step::Defer(due) if due.at == at(30)));
+        assert!(
+            matches!(arrives(&mut host, None, 26, 9), Step::Wait(until) if until == at(35)),
+            "not before it"
+        );
+    }
+
+    #[test]
+    fn a_host_that_is_not_leased_is_one_more_reason_to_wait() {
+        let policy = crate::pacing::PacePolicy::default();
+        let store = StoreView { options: &policy.shared, outage: StoreOutage::default(), unit: 0.0 };
+        let mut host = named("a.example");
+        assert!(matches!(arrives(&mut host, Some(&store), 10, 9), Step::Wait(until) if until == at(19)));
+        let mut host = named("a.example");
+        let deferred = arrives(&mut host, Some(&store), 10, 0);
+        assert!(matches!(deferred, Step::Defer(Due { why: WaitReason::OtherProcess, .. })), "{deferred:?}");
+        host.lease_mut().unwrap().leased(false, &policy.shared, at(10), at(10));
+        assert!(matches!(arrives(&mut host, Some(&store), 11, 0), Step::Go(_)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! All hosts that are known, in shards, each behind its own lock: the only locks of pacing without a shared store.
+//! All hosts that are known, in shards, each behind its own lock: the only locks of pacing.
 //!
 //! A host is forgotten only when it is not in use: crawlers that drop a host's state with its empty queue forget the delay with it. The table
 //! is cleaned with every so many requests, not by a timer, so an idle pacer does nothing.
@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::host::PacedHost;
+use super::lease::LeaseSignals;
 use super::queue::Wakers;
 use crate::clock::Moment;
 
@@ -33,6 +34,10 @@ struct Shard {
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) wakers: Wakers,
+    /// The keepers of these leases should look.
+    pub(crate) news: Vec<Arc<LeaseSignals>>,
+    /// The lease of this host is to be kept from now on.
+    pub(crate) unkept: Option<Arc<str>>,
     /// The table had to grow beyond its bound.
     pub(crate) is_overgrown: bool,
 }
@@ -55,16 +60,16 @@ impl Hosts {
         key: &str,
         now: Moment,
         effects: &mut Effects,
-        act: impl FnOnce(&mut PacedHost, &mut Wakers) -> T,
+        act: impl FnOnce(&mut PacedHost, &mut Effects) -> T,
     ) -> T {
         let mut shard = self.shard(key);
         shard.clean_sometimes(key, self, now, effects);
         if let Some(host) = shard.hosts.get_mut(key) {
-            return act(host, &mut effects.wakers);
+            return act(host, effects);
         }
         let key: Arc<str> = key.into();
         let host = shard.hosts.entry(Arc::clone(&key)).or_insert_with(|| PacedHost::new(key));
-        act(host, &mut effects.wakers)
+        act(host, effects)
     }
 
     /// Does something to the host of this key, if it is known.

@@ -3,13 +3,45 @@
 //! A process that has the lease paces the host alone, and only renews it every half life: a lease per request cost three commands a
 //! page, and the requests that were open when Redis paused for 5 s left their hosts unusable for up to a minute. It hands the lease
 //! over when another process wants it and this one has had its quantum, and gives it up when it has not needed it for a while.
-//! `shared_store.rs` awaits and sleeps as [`Plan`] says; `leases.rs` says whether a request may [start](Lease::readiness).
+//! `keeper.rs` awaits and sleeps as [`Plan`] says. The lease is one of the reasons for which [a host](super::host::PacedHost::step) has a
+//! request wait: if the store does not reply, hosts whose lease this process has go on as before, and others wait for it, unless the policy
+//! says otherwise.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::{Notify, watch};
+
+use super::host::{Due, Grant, Request, WaitReason};
 use super::policy::{OnStoreOutage, Sharing};
 use super::store::HostState;
 use crate::clock::Moment;
+
+/// The lease of a host, with what wakes those that wait for it.
+#[derive(Debug, Default)]
+pub(crate) struct HostLease {
+    pub(crate) lease: Lease,
+    pub(crate) signals: Arc<LeaseSignals>,
+}
+
+/// How the keeper of a lease and the requests that need it wake each other. It also says which lease a request needs: when its runtime ends,
+/// a lease is forgotten, and the host gets another.
+#[derive(Debug, Default)]
+pub(crate) struct LeaseSignals {
+    /// The keeper should look.
+    pub(crate) news: Notify,
+    /// The requests that wait for the store to know of a backoff should look.
+    pub(crate) saved: watch::Sender<()>,
+}
+
+/// The shared store, as a host sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StoreView<'a> {
+    pub(crate) options: &'a Sharing,
+    pub(crate) outage: StoreOutage,
+    /// From 0 to 1, for this process and this host.
+    pub(crate) unit: f64,
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Lease {
@@ -111,6 +143,13 @@ pub(crate) struct StoreOutage {
 /// was sent for so long.
 const QUANTUM: (u32, Duration) = (3, Duration::from_secs(3));
 
+/// A caller that has come without the time to wait for a lease is deferred for so long at least.
+const LEASE_WAIT_MIN: Duration = Duration::from_millis(250);
+
+/// A caller that is deferred because the store is away may come back so much later: often enough to be there
+/// soon after the store.
+const OUTAGE_WAIT: Duration = Duration::from_secs(2);
+
 /// While the store is away it is asked again this often, by one task.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
@@ -160,6 +199,37 @@ impl Lease {
         self.users = self.users.saturating_sub(1);
     }
 
+    /// When a request may start whose turn has come in this process, if that is not now.
+    pub(crate) fn due(
+        &self,
+        request: &Request<'_>,
+        grant: Grant,
+        store: &StoreView<'_>,
+        now: Moment,
+    ) -> Option<Due> {
+        // What ends nobody knows when is waited for as long as the caller can.
+        let wait_for = |why, wait| {
+            let is_patient = now < request.deadline;
+            Due { at: if is_patient { request.deadline } else { now.plus(wait) }, why }
+        };
+        let due = match self.readiness(grant.delay, store.options, store.outage, now) {
+            Readiness::Now => return None,
+            Readiness::At(at) => Due { at, why: WaitReason::Delay(grant.delay) },
+            Readiness::Leased => wait_for(WaitReason::OtherProcess, request.terms.delay.max(LEASE_WAIT_MIN)),
+            Readiness::Alone => match store.options.on_outage {
+                OnStoreOutage::Continue { workers } => {
+                    let delay = grant.delay.saturating_mul(workers.max(1));
+                    // At a time of its own within the first of these delays: all processes notice the
+                    // outage at once.
+                    let first = store.outage.began.plus(delay.mul_f64(store.unit));
+                    Due { at: grant.before.plus(delay).max(first), why: WaitReason::Delay(grant.delay) }
+                }
+                OnStoreOutage::Defer | OnStoreOutage::FailClosed => wait_for(WaitReason::Store, OUTAGE_WAIT),
+            },
+        };
+        (due.at > now).then_some(due)
+    }
+
     pub(crate) fn readiness(
         &self,
         delay: Duration,
@@ -194,33 +264,18 @@ impl Lease {
         survives || now.plus(margin) < held.until
     }
 
-    /// A request goes on the wire, if it may still: what was decided before may have changed.
-    pub(crate) fn try_begin(
-        &mut self,
-        delay: Duration,
-        is_beside: bool,
-        shared: &Sharing,
-        outage: StoreOutage,
-        now: Moment,
-    ) -> bool {
-        let is_ready = match self.readiness(delay, shared, outage, now) {
-            Readiness::Now => true,
-            Readiness::Alone => matches!(shared.on_outage, OnStoreOutage::Continue { .. }),
-            Readiness::At(_) | Readiness::Leased => false,
-        };
-        if is_ready {
-            self.in_flight += 1;
-            match is_beside {
-                true => self.beside += 1,
-                false => self.last = self.last.max(now),
-            }
-            match &mut self.phase {
-                LeasePhase::Held(held) => held.served = held.served.saturating_add(1),
-                // Sent without a lease: the store is notified when it is back.
-                LeasePhase::NotHeld { .. } => self.changes += 1,
-            }
+    /// A request goes on the wire.
+    pub(crate) fn begin(&mut self, is_beside: bool, now: Moment) {
+        self.in_flight += 1;
+        match is_beside {
+            true => self.beside += 1,
+            false => self.last = self.last.max(now),
         }
-        is_ready
+        match &mut self.phase {
+            LeasePhase::Held(held) => held.served = held.served.saturating_add(1),
+            // Sent without a lease: the store is notified when it is back.
+            LeasePhase::NotHeld { .. } => self.changes += 1,
+        }
     }
 
     /// Its response has ended, or it was not sent after all.

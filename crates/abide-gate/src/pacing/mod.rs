@@ -21,6 +21,7 @@
 //!                     host     go, wait, or defer: state × request × now   (plain functions)
 //!                     queue    who waits
 //!                     lease    whether this process has the lease of the host, if processes share a HostStore
+//!                     keeper   asks the store for leases, renews them and gives them up
 //!        Permit ◀──── pacer    on the wire, until the response has ended
 //!        observe ───▶ wait_request  what the response asks for; backoff; breaker: faults and server errors
 //! ```
@@ -62,9 +63,8 @@ mod wait_request;
 
 // Several processes.
 mod host_state;
+mod keeper;
 mod lease;
-mod leases;
-mod shared_store;
 mod store;
 
 pub use backoff::{BackoffCause, THROTTLES_KEPT};

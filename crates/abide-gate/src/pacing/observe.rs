@@ -11,10 +11,11 @@ use http::{HeaderMap, StatusCode};
 
 use super::backoff::{BackoffCause, HostBackoff, credible};
 use super::breaker::Breaker;
-use super::host::whole_millis;
+use super::host::{PacedHost, whole_millis};
 use super::lease::SLACK;
 use super::pacer::{Pacer, Permit};
 use super::policy::DELAY_MAX;
+use super::queue::Wakers;
 use super::rate_limit::{has_rate_limit, rate_limit};
 use super::store::Backoff;
 use super::wait_request::{WaitRequest, wait_request};
@@ -203,34 +204,10 @@ impl Pacer {
 
     /// Saves the backoff in the shared store, so that other processes back off as well.
     fn share(&self, key: &str) {
-        if let Some(store) = &self.store {
-            store.save(key);
+        if self.keeper.is_some() {
+            let now = self.now_or_system();
+            self.act(|effects| self.hosts.with(key, now, effects, |host, effects| host.share(effects)));
         }
-    }
-
-    /// The backoff of a host as it is shared with other processes, unless it is over and its count forgiven. One that is theirs has grown by
-    /// `round_trip`, and would grow each time that it goes from one process to the next.
-    pub(crate) fn backoff(&self, key: &str, round_trip: Duration, now: Moment) -> Option<Backoff> {
-        let Feedback { backoff, quota, .. } = self.hosts.find(key, |host| host.feedback())?;
-        if quota <= backoff.until.max(now) {
-            let shared = backoff.shared(now)?;
-            return Some(Backoff { left: shared.left.saturating_sub(round_trip), ..shared });
-        }
-        // To other processes it is the same why they must wait.
-        let (throttles, cause) = (backoff.throttles_at(now), BackoffCause::Shared);
-        HostBackoff { began: now, until: quota, throttles, cause }.shared(now)
-    }
-
-    /// A backoff that the shared store knows of already. It may be over. Returns whether it is news.
-    pub(crate) fn merge_backoff(&self, key: &str, shared: Backoff, now: Moment) -> bool {
-        let known = self.hosts.find(key, |host| host.feedback());
-        let Feedback { backoff: known, quota, .. } = known.unwrap_or_default();
-        let HostBackoff { until, throttles, cause, .. } = HostBackoff::default().merged(shared, now);
-        // A time that goes to the store and back has become longer by the round trip: that is no news.
-        if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
-            return false;
-        }
-        self.extend_backoff(key, until, throttles, cause, now).1
     }
 
     /// Returns the backoff that is in force, and whether it was extended, which is reported. A host that is not known is known from now on.
@@ -243,16 +220,62 @@ impl Pacer {
         now: Moment,
     ) -> (HostBackoff, bool) {
         let (backoff, is_extended) = self.act(|effects| {
-            self.hosts.with(key, now, effects, |host, wakers| {
-                let before = host.feedback();
-                let backoff = before.backoff.extended(cause, until, throttles, now);
-                host.set_feedback(Feedback { backoff, ..before }, now, wakers);
-                (backoff, backoff.until > before.backoff.until.max(now))
+            self.hosts.with(key, now, effects, |host, effects| {
+                host.extend_backoff(until, throttles, cause, now, &mut effects.wakers)
             })
         });
         if is_extended {
             self.observers.notify(&Event::BackedOff { key, lasts: backoff.until.since(now), cause });
         }
         (backoff, is_extended)
+    }
+}
+
+impl Feedback {
+    /// The backoff as it is shared with other processes, unless it is over and its count forgiven. One that is theirs has grown by
+    /// `round_trip`, and would grow each time that it goes from one process to the next.
+    pub(crate) fn shared(&self, round_trip: Duration, now: Moment) -> Option<Backoff> {
+        let Self { backoff, quota, .. } = *self;
+        if quota <= backoff.until.max(now) {
+            let shared = backoff.shared(now)?;
+            return Some(Backoff { left: shared.left.saturating_sub(round_trip), ..shared });
+        }
+        // To other processes it is the same why they must wait.
+        let (throttles, cause) = (backoff.throttles_at(now), BackoffCause::Shared);
+        HostBackoff { began: now, until: quota, throttles, cause }.shared(now)
+    }
+}
+
+impl PacedHost {
+    /// Returns the backoff that is in force, and whether it was extended.
+    fn extend_backoff(
+        &mut self,
+        until: Moment,
+        throttles: u8,
+        cause: BackoffCause,
+        now: Moment,
+        wakers: &mut Wakers,
+    ) -> (HostBackoff, bool) {
+        let before = self.feedback();
+        let backoff = before.backoff.extended(cause, until, throttles, now);
+        self.set_feedback(Feedback { backoff, ..before }, now, wakers);
+        (backoff, backoff.until > before.backoff.until.max(now))
+    }
+
+    /// A backoff that the shared store knows of already. It may be over. Returns the backoff that was extended, if it is news.
+    pub(crate) fn merge_backoff(
+        &mut self,
+        shared: Backoff,
+        now: Moment,
+        wakers: &mut Wakers,
+    ) -> Option<HostBackoff> {
+        let Feedback { backoff: known, quota, .. } = self.feedback();
+        let HostBackoff { until, throttles, cause, .. } = HostBackoff::default().merged(shared, now);
+        // A time that goes to the store and back has become longer by the round trip: that is no news.
+        if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
+            return None;
+        }
+        let (backoff, is_extended) = self.extend_backoff(until, throttles, cause, now, wakers);
+        is_extended.then_some(backoff)
     }
 }

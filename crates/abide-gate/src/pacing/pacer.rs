@@ -1,7 +1,7 @@
 //! The pacer, how a request comes to its permit, and the permit.
 //!
 //! It drives [`PacedHost::step`](super::host::PacedHost::step) and holds no rule itself: it waits as that says, wakes and reports what came
-//! of it, and asks for leases where processes share a store. User code (clock, observers, pacing keys, wakers) is called from here, with no
+//! of it. User code (clock, observers, pacing keys, wakers) is called from here, with no
 //! lock held, and a panic in it goes no further: it may ask the pacer for something, and a lock that it poisons would stop every crawl of the
 //! process.
 //!
@@ -18,13 +18,13 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::timeout_at;
 use url::Url;
 
-use super::host::{Due, Grant, Purpose, Request, Step, Terms};
+use super::host::{Grant, Purpose, QueuePlace, Request, Step, Terms};
 use super::hosts::{Effects, Hosts};
-use super::leases::Leasing;
+use super::keeper::Keeper;
+use super::lease::LeaseSignals;
 use super::open_bodies;
 use super::policy::{DELAY_MAX, PacePolicy};
-use super::queue::{Ticket, wake};
-use super::shared_store::{SharedStore, User};
+use super::queue::wake;
 use super::store::HostStore;
 use crate::clock::{Moment, Timeline, has_timers};
 use crate::denied::Refusal;
@@ -36,12 +36,13 @@ use crate::{Clock, DeniedKind, SystemClock, WallMillis, caught};
 /// Knows when the next request to a host may go out: what all that use it share. It keeps what [`pacing`](super) promises.
 pub(crate) struct Pacer {
     pub(crate) policy: PacePolicy,
-    pub(crate) hosts: Hosts,
+    pub(crate) hosts: Arc<Hosts>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) timeline: Timeline,
     pub(crate) observers: Observers,
     pub(crate) jitter: Jitter,
-    pub(crate) store: Option<Arc<SharedStore>>,
+    /// Where processes share a store.
+    pub(crate) keeper: Option<Arc<Keeper>>,
     is_overgrown: AtomicBool,
     /// Whether the task runs that reports open bodies.
     pub(crate) is_watched: AtomicBool,
@@ -57,12 +58,17 @@ impl Pacer {
         jitter: Jitter,
     ) -> Arc<Self> {
         let began = catch("clock", || clock.now()).unwrap_or_else(|_| SystemClock.now());
-        // Cyclic, because the tasks that keep leases must not keep the pacer alive.
-        let pacer = Arc::new_cyclic(|pacer| Self {
-            store: store
-                .map(|store| Arc::new(SharedStore::new(store, policy.shared, pacer.clone(), jitter.bits()))),
-            hosts: Hosts::new(policy.max_hosts, policy.min_delay()),
-            timeline: Timeline(began),
+        let (hosts, timeline) = (Arc::new(Hosts::new(policy.max_hosts, policy.min_delay())), Timeline(began));
+        let keeper = store.map(|store| {
+            let (hosts, clock) = (Arc::clone(&hosts), Arc::clone(&clock));
+            let keeper =
+                Keeper::new(store, policy.shared, hosts, (clock, timeline), observers.clone(), jitter.bits());
+            Arc::new(keeper)
+        });
+        let pacer = Arc::new(Self {
+            keeper,
+            hosts,
+            timeline,
             is_overgrown: AtomicBool::new(false),
             is_watched: AtomicBool::new(false),
             observers,
@@ -107,27 +113,15 @@ impl Pacer {
         let arrived = self.now()?;
         let (key, terms) = self.key_and_terms(url, crawl_delay)?;
         let request = Request { url, terms, arrived, deadline: arrived.plus(budget), purpose };
-        let store = self.store.as_ref().filter(|_| self.policy.is_leased(&key));
-        let leasing = store.map(|store| Leasing { store: Arc::clone(store), user: None });
-        let mut place = Place { pacer: self, key, ticket: None, leasing };
+        let keeper = self.keeper.as_deref().filter(|_| self.policy.is_leased(&key));
+        let mut waiting = Waiting { pacer: self, key, keeper, place: QueuePlace::default() };
         let mut now = arrived;
         loop {
-            let (host, step) = place.step(&request, now);
-            let until = match step {
-                Step::Go(grant) => return Ok(place.permit(host, grant, &request, now)),
+            let (host, step) = waiting.step(&request, now);
+            match step {
+                Step::Go(grant) => return Ok(waiting.permit(host, grant, &request, now)),
                 Step::Defer(due) => return Err(self.defer(&host, &request, due, now)),
-                Step::Wait(until) => until,
-                Step::Lease(grant) => match place.obstacle(&host, &request, grant, now) {
-                    // Leased meanwhile: this instant, it looks again.
-                    None => now,
-                    Some(due) if due.at > request.deadline => {
-                        return Err(self.defer(&host, &request, due, now));
-                    }
-                    Some(due) => due.at,
-                },
-            };
-            if until > now {
-                place.wait(until).await?;
+                Step::Wait(until) => waiting.until(until).await?,
             }
             now = self.now()?;
         }
@@ -135,8 +129,8 @@ impl Pacer {
 
     /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
     pub(crate) async fn settled(&self, limit: Duration) -> bool {
-        match &self.store {
-            Some(store) => store.settled(limit).await,
+        match &self.keeper {
+            Some(keeper) => keeper.settled(limit).await,
             None => true,
         }
     }
@@ -149,7 +143,7 @@ impl Pacer {
 
     /// The time where a panic of the clock cannot be returned to a caller.
     pub(crate) fn now_or_system(&self) -> Moment {
-        self.timeline.moment(catch("clock", || self.clock.now()).unwrap_or_else(|_| SystemClock.now()))
+        self.timeline.now(&*self.clock)
     }
 
     pub(crate) fn wall(&self) -> WallMillis {
@@ -170,6 +164,10 @@ impl Pacer {
         if !effects.wakers.is_empty() {
             wake(effects.wakers);
         }
+        if let (Some(key), Some(keeper)) = (effects.unkept, &self.keeper) {
+            keeper.start(key);
+        }
+        effects.news.iter().for_each(|signals| signals.news.notify_one());
         if effects.is_overgrown && !self.is_overgrown.swap(true, Ordering::Relaxed) {
             self.observers.notify(&Event::Overgrown { hosts: self.hosts.len() });
         }
@@ -191,43 +189,34 @@ impl Pacer {
         let terms = self.policy.terms_of(host.as_deref().unwrap_or(&key)).at_least(crawl_delay);
         Ok((key, terms))
     }
-
-    pub(crate) fn wake_first(&self, key: &str) {
-        let first = self.hosts.find(key, |host| host.first().cloned());
-        wake(first.flatten().into_iter().collect());
-    }
 }
 
 /// A request that comes to its permit. Dropping it, as a caller that is cancelled does, leaves the queue and wakes the next.
-struct Place<'a> {
+struct Waiting<'a> {
     pacer: &'a Arc<Pacer>,
     key: Cow<'a, str>,
-    ticket: Option<Arc<Ticket>>,
-    /// Where processes share a store: the queue head waits for the lease in its place.
-    leasing: Option<Leasing>,
+    keeper: Option<&'a Keeper>,
+    place: QueuePlace,
 }
 
-impl Place<'_> {
+impl Waiting<'_> {
     /// What the request does next, and the key of its host.
     fn step(&mut self, request: &Request<'_>, now: Moment) -> (Arc<str>, Step) {
-        let Self { pacer, key, ticket, leasing } = self;
+        let Self { pacer, key, keeper, place } = self;
+        let store = keeper.map(|keeper| keeper.view(key));
         pacer.act(|effects| {
-            pacer.hosts.with(key, now, effects, |host, wakers| {
-                (Arc::clone(&host.key), host.step(request, ticket, leasing.as_mut(), now, wakers))
+            pacer.hosts.with(key, now, effects, |host, effects| {
+                (Arc::clone(&host.key), host.step(request, place, store.as_ref(), now, effects))
             })
         })
     }
 
-    fn obstacle(&mut self, key: &Arc<str>, request: &Request<'_>, grant: Grant, now: Moment) -> Option<Due> {
-        self.leasing.as_mut()?.obstacle(key, request, grant, now)
-    }
-
     /// Waits until then, or until it is woken.
-    async fn wait(&self, until: Moment) -> Result<(), Refusal> {
+    async fn until(&self, until: Moment) -> Result<(), Refusal> {
         if !has_timers() {
             return Err(DeniedKind::NoTimers.into());
         }
-        let Some(ticket) = &self.ticket else { return Ok(()) };
+        let Some(ticket) = &self.place.ticket else { return Ok(()) };
         let _ = timeout_at(self.pacer.timeline.timer(until), ticket.wake.notified()).await;
         Ok(())
     }
@@ -245,17 +234,17 @@ impl Place<'_> {
             started: now,
             waited: now.since(request.arrived),
             is_sent: true,
-            user: self.leasing.take().and_then(|leasing| leasing.user),
+            lease: self.place.lease.take(),
         }
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket.take() else { return };
-        self.pacer.act(|effects| {
-            self.pacer.hosts.find(&self.key, |host| host.leave(&ticket, &mut effects.wakers));
-        });
+        let Self { pacer, key, place, .. } = self;
+        if place.ticket.is_some() || place.lease.is_some() {
+            pacer.act(|effects| pacer.hosts.find(key, |host| host.leave(place, effects)));
+        }
     }
 }
 
@@ -301,8 +290,8 @@ pub struct Permit {
     waited: Duration,
     /// Unless it is given back.
     is_sent: bool,
-    /// What keeps the lease of its host, if there is a shared store.
-    user: Option<User>,
+    /// The lease that it was sent under, if processes share a store.
+    lease: Option<Arc<LeaseSignals>>,
 }
 
 impl Permit {
@@ -336,15 +325,15 @@ impl Permit {
 
     /// Whether the shared store has all that was [observed](Self::observe) and that [failed](Self::failed). Always true without a store.
     pub fn is_saved(&self) -> bool {
-        !self.user.as_ref().is_some_and(User::is_unsaved)
+        !self.pacer.keeper.as_ref().is_some_and(|keeper| keeper.is_unsaved(&self.key))
     }
 
     /// Waits until a backoff that was [observed](Self::observe) is in the shared store, so that no other process sends to the host and no
     /// restart forgets it. Await this before you return the response. It takes at most
     /// [`store_timeout`](super::PacePolicy::with_store_timeout), and does not wait for a store that is away.
     pub async fn saved(&self) {
-        if let Some(user) = self.user.as_ref().filter(|user| user.is_unsaved()) {
-            user.saved().await;
+        if let Some(keeper) = self.pacer.keeper.as_ref().filter(|_| !self.is_saved()) {
+            keeper.saved(&self.key).await;
         }
     }
 
@@ -373,12 +362,13 @@ impl Drop for Permit {
                     (true, None) => host.end(self.started, now),
                     (false, _) => host.give_back(self.started, self.grant.before),
                 }
+                // From here on the lease may go to another process, with the end of this response.
+                if let Some(signals) = &self.lease {
+                    host.end_under(signals, self.beside.is_some(), now);
+                }
                 host.changed(now, &mut effects.wakers);
             });
-            // Last, because from here on the lease may go to another process, with the end of this response.
-            if let Some(user) = &mut self.user {
-                user.end(now);
-            }
+            effects.news.extend(self.lease.take());
         });
     }
 }

@@ -29,7 +29,8 @@ fn plan(lease: &Lease, is_unsaved: bool, now: Moment) -> Plan {
 }
 
 fn sends(lease: &mut Lease, starts: u64, ends: u64) {
-    assert!(lease.try_begin(DELAY, false, SHARED, StoreOutage::default(), at(starts)));
+    assert_eq!(readiness(lease, at(starts)), Readiness::Now);
+    lease.begin(false, at(starts));
     lease.end(false, at(ends));
 }
 
@@ -156,13 +157,9 @@ fn a_holder_renews_its_lease_while_the_servers_of_others_are_away() {
 }
 
 #[test]
-fn a_request_starts_only_under_a_lease_that_is_still_there() {
+fn nothing_starts_under_a_lease_that_was_given_up() {
     let mut lease = held(true);
     assert_eq!(readiness(&lease, at(1_000)), Readiness::Now);
     lease.give_up(at(2_000), at(2_000));
-    assert!(
-        !lease.try_begin(DELAY, false, SHARED, StoreOutage::default(), at(1_001)),
-        "it was given up in between"
-    );
-    assert_eq!(lease.in_flight, 0);
+    assert_eq!(readiness(&lease, at(1_001)), Readiness::Leased);
 }

@@ -78,10 +78,8 @@ pub(crate) async fn until_served(website: &Server, hosts: usize, since: Instant)
 pub(crate) fn show_delays(whose: &str, groups: &Groups, delay: Duration) {
     let mut all: Vec<Duration> = groups.values().flat_map(|seen| delays(seen)).collect();
     all.sort();
-    let at = |share: f64| all[((all.len() - 1) as f64 * share) as usize];
-    if all.is_empty() {
-        return println!("{whose}: no delays");
-    }
+    let Some(last) = all.len().checked_sub(1) else { return println!("{whose}: no delays") };
+    let at = |share: f64| all[(last as f64 * share) as usize];
     let (count, early) = (all.len(), all.partition_point(|apart| *apart < delay));
     let [shortest, percent, median] = [0.0, 0.01, 0.5].map(at);
     println!(
