@@ -64,56 +64,6 @@ impl Gate {
     /// # Errors
     /// A refusal that is not a verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
     pub async fn check(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
-        match self.check_at_once(url) {
-            Some(verdict) => Ok(verdict),
-            // Boxed, because most calls do not need it and should not carry the room for it.
-            None => Box::pin(self.check_after_fetching(url, left)).await,
-        }
-    }
-
-    /// Like [`check`](Self::check), if that needs no wait: robots.txt is in memory, and fresh. `None` otherwise.
-    ///
-    /// [`check_cached`](Self::check_cached) also takes an entry that is due for a refresh, and notifies no observer.
-    pub fn check_at_once(&self, url: &Url) -> Option<Verdict> {
-        self.verdict_at_once(url).map(|verdict| self.observed(verdict))
-    }
-
-    /// Like [`check`](Self::check), without I/O. `None` if robots.txt is not in memory.
-    pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
-        if let Some(verdict) = self.verdict_at_once(url) {
-            return Some(verdict);
-        }
-        let origin = self.address_check(url).ok()?;
-        if is_robots_txt(url) {
-            return Some(Verdict::robots_txt());
-        }
-        let verdict = Verdict::robots(self.robots.cached(&origin)?, &Target::of(url));
-        self.with_tdmrep(verdict, |cache| cache.cached(&origin))
-    }
-
-    fn verdict_at_once(&self, url: &Url) -> Option<Verdict> {
-        if is_robots_txt(url) || self.addresses.check_url(url).is_err() {
-            return None;
-        }
-        let verdict = Verdict::robots(self.robots.at_hand(url)?, &Target::of(url));
-        self.with_tdmrep(verdict, |cache| cache.at_hand(url))
-    }
-
-    /// The verdict with the site's tdmrep.json, if the settings fetch it. `None`: it is not at hand, or it is required and unknown.
-    fn with_tdmrep(
-        &self,
-        mut verdict: Verdict,
-        at_hand: impl FnOnce(&RobotsCache) -> Option<Arc<RobotsEntry>>,
-    ) -> Option<Verdict> {
-        // For a page that is going to be fetched.
-        let Some(cache) = self.tdmrep.as_ref().filter(|_| verdict.is_allowed()) else { return Some(verdict) };
-        let may_fetch = may_fetch_tdmrep(&verdict);
-        verdict.tdmrep = if may_fetch { KeptTdmrep::Entry(at_hand(cache)?) } else { KeptTdmrep::Denied };
-        let is_refused = self.requires_tdmrep && verdict.is_tdmrep_unknown();
-        (!is_refused).then_some(verdict)
-    }
-
-    async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
         let origin = self.address_check(url)?;
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
@@ -133,6 +83,30 @@ impl Gate {
         let retry_at = tdmrep.as_ref().map(|entry| entry.retry_at());
         let verdict = self.with_tdmrep(verdict, |_| tdmrep).map(|verdict| self.observed(verdict));
         verdict.ok_or_else(|| self.denied(DeniedKind::TdmrepUnknown, url).with_retry_at(retry_at))
+    }
+
+    /// Like [`check`](Self::check), without I/O and without notifying an observer. `None` if robots.txt is not in memory.
+    pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
+        let origin = self.address_check(url).ok()?;
+        if is_robots_txt(url) {
+            return Some(Verdict::robots_txt());
+        }
+        let verdict = Verdict::robots(self.robots.cached(&origin)?, &Target::of(url));
+        self.with_tdmrep(verdict, |cache| cache.cached(&origin))
+    }
+
+    /// The verdict with the site's tdmrep.json, if the settings fetch it. `None`: it is not at hand, or it is required and unknown.
+    fn with_tdmrep(
+        &self,
+        mut verdict: Verdict,
+        entry: impl FnOnce(&RobotsCache) -> Option<Arc<RobotsEntry>>,
+    ) -> Option<Verdict> {
+        // For a page that is going to be fetched.
+        let Some(cache) = self.tdmrep.as_ref().filter(|_| verdict.is_allowed()) else { return Some(verdict) };
+        let may_fetch = may_fetch_tdmrep(&verdict);
+        verdict.tdmrep = if may_fetch { KeptTdmrep::Entry(entry(cache)?) } else { KeptTdmrep::Denied };
+        let is_refused = self.requires_tdmrep && verdict.is_tdmrep_unknown();
+        (!is_refused).then_some(verdict)
     }
 
     fn observed(&self, verdict: Verdict) -> Verdict {
@@ -194,6 +168,20 @@ impl Gate {
         url: &Url,
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Denied> {
+        match cache.usable(origin) {
+            Some(entry) => Ok(entry),
+            // Boxed, because most calls do not need it and should not carry the room for it.
+            None => Box::pin(self.fetched_entry(cache, origin, url, left)).await,
+        }
+    }
+
+    async fn fetched_entry(
+        &self,
+        cache: &Arc<RobotsCache>,
+        origin: &Origin,
+        url: &Url,
+        left: &mut Duration,
+    ) -> Result<Arc<RobotsEntry>, Denied> {
         loop {
             if cache.cached(origin).is_none() {
                 if *left < self.max_wait() {
@@ -213,7 +201,7 @@ impl Gate {
             if wait.is_zero() || wait > *left {
                 return Err(self.denied(refused, url));
             }
-            Box::pin(tokio::time::sleep(wait)).await;
+            tokio::time::sleep(wait).await;
             *left = left.saturating_sub(wait);
         }
     }
@@ -254,7 +242,7 @@ impl Gate {
 
     /// Like [`acquire`](Self::acquire), if the permit is there this instant and no store is to be asked for it. `None` otherwise.
     ///
-    /// `verdict` comes from [`check_at_once`](Self::check_at_once) just now: whether its rules have expired is not checked.
+    /// `verdict` comes from [`check`](Self::check) just now: whether its rules have expired is not checked.
     #[inline]
     pub fn acquire_at_once(&self, url: &Url, verdict: &Verdict) -> Option<Permit> {
         let place = &verdict.entry()?.place;

@@ -57,9 +57,9 @@ async fn many_origins_are_known_at_once_and_none_is_taken_for_another() {
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_at_hand_where_nothing_is_in_flight_and_the_delay_has_passed() {
     let (gate, page) = (gate(), url("https://example.org/a"));
-    assert!(gate.check_at_once(&page).is_none(), "nothing is known");
+    assert!(gate.check_cached(&page).is_none(), "nothing is known");
     gate.answer(&Origin::of(&page).unwrap()).await.unwrap();
-    let verdict = gate.check_at_once(&page).expect("it is known");
+    let verdict = gate.check_cached(&page).expect("it is known");
     let is_granted = || gate.acquire_at_once(&page, &verdict).map(drop).is_some();
     assert!(!is_granted(), "the delay after robots.txt");
     sleep(SECOND).await;
