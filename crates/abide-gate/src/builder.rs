@@ -170,9 +170,9 @@ impl GateBuilder {
         let waiting = pacer.clone();
         let mut observers: Vec<Arc<Observer>> = vec![Arc::new(move |event| {
             // A new Crawl-delay also applies to requests that already wait for a permit.
-            if let Event::RobotsChanged { entry: answer, .. } = event {
-                waiting.change_crawl_delay(answer.origin(), answer.crawl_delay().unwrap_or_default());
-                answer.place.store(waiting.place(&answer.origin().host()), Ordering::Relaxed);
+            if let Event::RobotsChanged { entry, .. } = event {
+                waiting.change_crawl_delay(entry.origin(), entry.crawl_delay().unwrap_or_default());
+                entry.place.store(waiting.place(&entry.origin().host()), Ordering::Relaxed);
             }
         })];
         observers.extend(self.observers.iter().cloned());

@@ -68,7 +68,8 @@ impl Gate {
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
         }
-        let verdict = Verdict::robots(self.entry(&self.robots, &origin, url, left).await?, &Target::of(url));
+        let verdict =
+            Verdict::robots(self.entry_within(&self.robots, &origin, url, left).await?, &Target::of(url));
         let mut tdmrep = None;
         if let Some(cache) = &self.tdmrep
             && verdict.is_allowed()
@@ -78,7 +79,7 @@ impl Gate {
             if let Some(delay) = verdict.crawl_delay() {
                 self.pacer.change_crawl_delay(&origin, delay);
             }
-            tdmrep = Some(self.entry(cache, &origin, url, left).await?);
+            tdmrep = Some(self.entry_within(cache, &origin, url, left).await?);
         }
         let retry_at = tdmrep.as_ref().map(|entry| entry.retry_at());
         let verdict = self.with_tdmrep(verdict, |_| tdmrep).map(|verdict| self.observed(verdict));
@@ -110,15 +111,15 @@ impl Gate {
     }
 
     fn observed(&self, verdict: Verdict) -> Verdict {
-        if let Some(answer) = verdict.entry() {
-            self.pacer.observers.notify(&Event::Checked { origin: answer.origin(), verdict: &verdict });
+        if let Some(entry) = verdict.entry() {
+            self.pacer.observers.notify(&Event::Checked { origin: entry.origin(), verdict: &verdict });
         }
         verdict
     }
 
     /// The same verdict, but the request may be sent although robots.txt denies it, for the reason `why`. This is logged and counted.
     pub fn override_denial(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {
-        let Some(origin) = verdict.entry().map(|answer| answer.origin()) else { return verdict };
+        let Some(origin) = verdict.entry().map(|entry| entry.origin()) else { return verdict };
         self.overrides.fetch_add(1, Ordering::Relaxed);
         self.pacer.observers.notify(&Event::Overridden { origin, reason: why });
         let mut verdict = Verdict { override_reason: Some(Arc::clone(why)), ..verdict };
@@ -138,11 +139,11 @@ impl Gate {
     ///
     /// # Errors
     /// A robots.txt request that was deferred or lost.
-    pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
-        self.entry(&self.robots, origin, &origin.robots_url(), &mut self.max_wait()).await
+    pub async fn entry(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
+        self.entry_within(&self.robots, origin, &origin.robots_url(), &mut self.max_wait()).await
     }
 
-    /// Like [`answer`](Self::answer), without I/O. `None` if robots.txt is not in memory.
+    /// Like [`entry`](Self::entry), without I/O. `None` if robots.txt is not in memory.
     pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
         self.robots.cached(origin)
     }
@@ -161,7 +162,7 @@ impl Gate {
     }
 
     /// The entry from memory, or fetched if robots.txt can get its permit within what is `left`.
-    async fn entry(
+    async fn entry_within(
         &self,
         cache: &Arc<RobotsCache>,
         origin: &Origin,
@@ -193,7 +194,7 @@ impl Gate {
                 }
             }
             let refused = match cache.get_within(origin, left).await {
-                Ok(answer) => return Ok(answer),
+                Ok(entry) => return Ok(entry),
                 Err(refused) => refused,
             };
             // The fetch waits as long as most callers do. A caller with more time tries again.
@@ -318,7 +319,7 @@ impl Gate {
     /// An unsupported URL.
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
-        let crawl_delay = self.robots.cached(&origin).and_then(|answer| answer.crawl_delay());
+        let crawl_delay = self.robots.cached(&origin).and_then(|entry| entry.crawl_delay());
         let slot = self.pacer.next_slot(url, crawl_delay.unwrap_or_default());
         slot.map_err(|refusal| self.denied(refusal, url))
     }
@@ -514,7 +515,7 @@ impl Verdict {
 
     /// Where the rules came from. `None` for `/robots.txt` itself.
     pub fn source(&self) -> Option<Source> {
-        self.entry().map(|answer| answer.source())
+        self.entry().map(|entry| entry.source())
     }
 
     /// The Crawl-delay that the site asks for.
@@ -524,7 +525,7 @@ impl Verdict {
 
     /// Whether the entry that it was made from has expired.
     pub(crate) fn has_lapsed(&self, now: WallMillis) -> bool {
-        self.entry().is_some_and(|answer| answer.fresh_until() <= now)
+        self.entry().is_some_and(|entry| entry.fresh_until() <= now)
     }
 
     pub(crate) fn is_robots_txt(&self) -> bool {
@@ -541,13 +542,13 @@ impl Verdict {
         if self.is_allowed() {
             return None;
         }
-        let answer = self.entry()?;
-        let Some(cause) = answer.unreachable() else {
+        let entry = self.entry()?;
+        let Some(cause) = entry.unreachable() else {
             return Some(Denied::new(DeniedKind::Disallowed { verdict: self.clone() }, url, now));
         };
-        let since = answer.failing_since().unwrap_or(answer.asked_at()).to_system_time();
+        let since = entry.failing_since().unwrap_or(entry.asked_at()).to_system_time();
         let kind = DeniedKind::Unreachable { since, cause };
-        Some(Denied::new(kind, url, now).with_retry_at(Some(answer.retry_at())))
+        Some(Denied::new(kind, url, now).with_retry_at(Some(entry.retry_at())))
     }
 }
 
@@ -556,24 +557,24 @@ impl fmt::Display for Verdict {
         if let Some(why) = &self.override_reason {
             write!(f, "fetched against robots.txt ({why}): ")?;
         }
-        let Some(answer) = &self.entry else {
+        let Some(entry) = &self.entry else {
             return f.write_str("allowed, because robots.txt itself always is");
         };
         f.write_str(if self.is_allowed { "allowed" } else { "disallowed" })?;
         if let Some(rules) = &self.rules {
             write_verdict(f, rules)?;
         }
-        let url = answer.origin().robots_url();
+        let url = entry.origin().robots_url();
         let url = Escaped(url.as_str().as_bytes());
-        match answer.source() {
-            Source::Fresh => write!(f, " of {url}, fetched {}", date(answer.fetched_at()))?,
+        match entry.source() {
+            Source::Fresh => write!(f, " of {url}, fetched {}", date(entry.fetched_at()))?,
             Source::Revalidated => {
-                let confirmed = answer.copy().map(GoodCopy::validated_at);
-                write!(f, " of {url}, fetched {}, confirmed {}", date(answer.fetched_at()), date(confirmed))?;
+                let confirmed = entry.copy().map(GoodCopy::validated_at);
+                write!(f, " of {url}, fetched {}, confirmed {}", date(entry.fetched_at()), date(confirmed))?;
             }
             Source::LastGood => {
-                write!(f, " of the last good copy of {url}, fetched {}", date(answer.fetched_at()))?;
-                write_failure(f, answer)?;
+                write!(f, " of the last good copy of {url}, fetched {}", date(entry.fetched_at()))?;
+                write_failure(f, entry)?;
             }
             Source::Unavailable(status) => {
                 write!(f, ", because {url} is unavailable: it returned status {status}")?;
@@ -581,23 +582,23 @@ impl fmt::Display for Verdict {
             Source::TooManyRedirects => write!(f, ", because {url} is unavailable: it redirects too often")?,
             Source::LongOutage => {
                 write!(f, ", because {url} counts as unavailable")?;
-                write_failure(f, answer)?;
+                write_failure(f, entry)?;
             }
             Source::Unreachable(cause) if self.is_allowed => {
                 write!(f, ", because robots.txt itself always is, though {url} is unreachable: {cause}")?;
             }
             Source::Unreachable(cause) => {
-                let (since, again) = (date(answer.failing_since()), date_from(answer.retry_at()));
+                let (since, again) = (date(entry.failing_since()), date_from(entry.retry_at()));
                 write!(
                     f,
                     " for now, because {url} is unreachable since {since}: {cause}; next attempt at {again}"
                 )?;
             }
         }
-        if answer.is_truncated() {
+        if entry.is_truncated() {
             f.write_str(", cut at the size limit")?;
         }
-        if answer.is_not_text() {
+        if entry.is_not_text() {
             f.write_str(", which is an HTML page without rules")?;
         }
         Ok(())

@@ -157,7 +157,7 @@ impl RobotsCache {
         self.save_record(&record).await;
         // A fetch may have ended meanwhile. Its record must not be replaced by the older one.
         let at_hand = self.entries.get(origin);
-        if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {
+        if let Some(newer) = at_hand.filter(|entry| entry.asked_at() > record.asked_at()) {
             record = newer.record().clone().expired();
             self.save_record(&record).await;
         }
@@ -184,7 +184,7 @@ impl RobotsCache {
             *left = budget.saturating_sub(waited.saturating_sub(*before.get_or_insert(waited)));
             // The early entry was usable when it was announced, but this caller may have come later.
             let now = self.clock.wall();
-            let early = early.filter(|answer| answer.next(now).is_some_and(|next| next != Reuse::Fetch));
+            let early = early.filter(|entry| entry.next(now).is_some_and(|next| next != Reuse::Fetch));
             if let Some(result) = result.or(early.map(Ok)) {
                 return result;
             }
@@ -208,11 +208,11 @@ impl RobotsCache {
 
     /// Compiles a record and keeps it in memory.
     pub(super) fn publish(&self, record: RobotsRecord) -> Arc<RobotsEntry> {
-        let answer = Arc::new(self.compiled(record));
-        self.entries.insert(answer.origin().clone(), Arc::clone(&answer));
+        let entry = Arc::new(self.compiled(record));
+        self.entries.insert(entry.origin().clone(), Arc::clone(&entry));
         // Or it would forget what is too much after hundreds of insertions, each of up to some megabytes.
         self.entries.run_pending_tasks();
-        answer
+        entry
     }
 
     pub(super) fn compiled(&self, record: RobotsRecord) -> RobotsEntry {
@@ -221,7 +221,7 @@ impl RobotsCache {
 
     /// The newest record of the origin: the store's, or ours if the store has failed.
     pub(super) async fn newest_record(&self, origin: &Origin) -> Option<RobotsRecord> {
-        let own = self.entries.get(origin).map(|answer| answer.record().clone());
+        let own = self.entries.get(origin).map(|entry| entry.record().clone());
         let stored = self.load_record(origin).await;
         match (stored, own) {
             // Of two that were asked for at the same time, one was invalidated, and ends earlier: that one is newer.
