@@ -98,7 +98,7 @@ async fn play(bytes: &[u8], policy: RobotsPolicy) -> Played {
         let Some(pause) = pause else { break };
         sleep(pause).await;
         let asked = Instant::now();
-        let Ok(answer) = cache.answer(&origin).await else { continue };
+        let Ok(answer) = cache.entry(&origin).await else { continue };
         // The deadline, and what the head of each hop may take.
         assert!(asked.elapsed() <= ATTEMPT, "{:?}", asked.elapsed());
         assert!(answer.copy().is_none_or(|copy| copy.body().len() <= 512_000));

@@ -50,7 +50,7 @@ fn main() {
     runtime.block_on(gate.prefetch(urls.iter().filter_map(|url| Origin::of(url).ok())));
     let url = urls.first().expect("there are a thousand");
     let origin = Origin::of(url).expect("an origin");
-    let handle = runtime.block_on(gate.answer(&origin)).expect("it is fetched");
+    let handle = runtime.block_on(gate.entry(&origin)).expect("it is fetched");
     let headers = http::HeaderMap::new();
     println!("| | ns | allocations |\n| --- | --- | --- |");
     measure("the verdict, from what is known", || {

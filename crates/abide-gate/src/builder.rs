@@ -169,8 +169,8 @@ impl GateBuilder {
         let waiting = pacer.clone();
         let mut observers: Vec<Arc<Observer>> = vec![Arc::new(move |event| {
             // A new Crawl-delay also applies to requests that already wait for a permit.
-            if let Event::RobotsChanged { entry: answer, .. } = event {
-                waiting.change_crawl_delay(answer.origin(), answer.crawl_delay().unwrap_or_default());
+            if let Event::RobotsChanged { entry, .. } = event {
+                waiting.change_crawl_delay(entry.origin(), entry.crawl_delay().unwrap_or_default());
             }
         })];
         observers.extend(self.observers.iter().cloned());

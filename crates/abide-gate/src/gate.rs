@@ -64,61 +64,12 @@ impl Gate {
     /// # Errors
     /// A refusal that is not a verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
     pub async fn check(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
-        match self.check_at_once(url) {
-            Some(verdict) => Ok(verdict),
-            // Boxed, because most calls do not need it and should not carry the room for it.
-            None => Box::pin(self.check_after_fetching(url, left)).await,
-        }
-    }
-
-    /// Like [`check`](Self::check), if that needs no wait: robots.txt is in memory, and fresh. `None` otherwise.
-    ///
-    /// [`check_cached`](Self::check_cached) also takes an entry that is due for a refresh, and notifies no observer.
-    pub fn check_at_once(&self, url: &Url) -> Option<Verdict> {
-        self.verdict_at_once(url).map(|verdict| self.observed(verdict))
-    }
-
-    /// Like [`check`](Self::check), without I/O. `None` if robots.txt is not in memory.
-    pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
-        if let Some(verdict) = self.verdict_at_once(url) {
-            return Some(verdict);
-        }
-        let origin = self.address_check(url).ok()?;
-        if is_robots_txt(url) {
-            return Some(Verdict::robots_txt());
-        }
-        let verdict = Verdict::robots(self.robots.cached(&origin)?, &Target::of(url));
-        self.with_tdmrep(verdict, |cache| cache.cached(&origin))
-    }
-
-    fn verdict_at_once(&self, url: &Url) -> Option<Verdict> {
-        if is_robots_txt(url) || self.addresses.check_url(url).is_err() {
-            return None;
-        }
-        let verdict = Verdict::robots(self.robots.at_hand(url)?, &Target::of(url));
-        self.with_tdmrep(verdict, |cache| cache.at_hand(url))
-    }
-
-    /// The verdict with the site's tdmrep.json, if the settings fetch it. `None`: it is not at hand, or it is required and unknown.
-    fn with_tdmrep(
-        &self,
-        mut verdict: Verdict,
-        at_hand: impl FnOnce(&RobotsCache) -> Option<Arc<RobotsEntry>>,
-    ) -> Option<Verdict> {
-        // For a page that is going to be fetched.
-        let Some(cache) = self.tdmrep.as_ref().filter(|_| verdict.is_allowed()) else { return Some(verdict) };
-        let may_fetch = may_fetch_tdmrep(&verdict);
-        verdict.tdmrep = if may_fetch { KeptTdmrep::Entry(at_hand(cache)?) } else { KeptTdmrep::Denied };
-        let is_refused = self.requires_tdmrep && verdict.is_tdmrep_unknown();
-        (!is_refused).then_some(verdict)
-    }
-
-    async fn check_after_fetching(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
         let origin = self.address_check(url)?;
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
         }
-        let verdict = Verdict::robots(self.entry(&self.robots, &origin, url, left).await?, &Target::of(url));
+        let verdict =
+            Verdict::robots(self.entry_within(&self.robots, &origin, url, left).await?, &Target::of(url));
         let mut tdmrep = None;
         if let Some(cache) = &self.tdmrep
             && verdict.is_allowed()
@@ -128,23 +79,47 @@ impl Gate {
             if let Some(delay) = verdict.crawl_delay() {
                 self.pacer.change_crawl_delay(&origin, delay);
             }
-            tdmrep = Some(self.entry(cache, &origin, url, left).await?);
+            tdmrep = Some(self.entry_within(cache, &origin, url, left).await?);
         }
         let retry_at = tdmrep.as_ref().map(|entry| entry.retry_at());
         let verdict = self.with_tdmrep(verdict, |_| tdmrep).map(|verdict| self.observed(verdict));
         verdict.ok_or_else(|| self.denied(DeniedKind::TdmrepUnknown, url).with_retry_at(retry_at))
     }
 
+    /// Like [`check`](Self::check), without I/O and without notifying an observer. `None` if robots.txt is not in memory.
+    pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
+        let origin = self.address_check(url).ok()?;
+        if is_robots_txt(url) {
+            return Some(Verdict::robots_txt());
+        }
+        let verdict = Verdict::robots(self.robots.cached(&origin)?, &Target::of(url));
+        self.with_tdmrep(verdict, |cache| cache.cached(&origin))
+    }
+
+    /// The verdict with the site's tdmrep.json, if the settings fetch it. `None`: it is not at hand, or it is required and unknown.
+    fn with_tdmrep(
+        &self,
+        mut verdict: Verdict,
+        entry: impl FnOnce(&RobotsCache) -> Option<Arc<RobotsEntry>>,
+    ) -> Option<Verdict> {
+        // For a page that is going to be fetched.
+        let Some(cache) = self.tdmrep.as_ref().filter(|_| verdict.is_allowed()) else { return Some(verdict) };
+        let may_fetch = may_fetch_tdmrep(&verdict);
+        verdict.tdmrep = if may_fetch { KeptTdmrep::Entry(entry(cache)?) } else { KeptTdmrep::Denied };
+        let is_refused = self.requires_tdmrep && verdict.is_tdmrep_unknown();
+        (!is_refused).then_some(verdict)
+    }
+
     fn observed(&self, verdict: Verdict) -> Verdict {
-        if let Some(answer) = verdict.entry() {
-            self.pacer.observers.notify(&Event::Checked { origin: answer.origin(), verdict: &verdict });
+        if let Some(entry) = verdict.entry() {
+            self.pacer.observers.notify(&Event::Checked { origin: entry.origin(), verdict: &verdict });
         }
         verdict
     }
 
     /// The same verdict, but the request may be sent although robots.txt denies it, for the reason `why`. This is logged and counted.
     pub fn override_denial(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {
-        let Some(origin) = verdict.entry().map(|answer| answer.origin()) else { return verdict };
+        let Some(origin) = verdict.entry().map(|entry| entry.origin()) else { return verdict };
         self.overrides.fetch_add(1, Ordering::Relaxed);
         self.pacer.observers.notify(&Event::Overridden { origin, reason: why });
         let mut verdict = Verdict { override_reason: Some(Arc::clone(why)), ..verdict };
@@ -164,11 +139,11 @@ impl Gate {
     ///
     /// # Errors
     /// A robots.txt request that was deferred or lost.
-    pub async fn answer(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
-        self.entry(&self.robots, origin, &origin.robots_url(), &mut self.max_wait()).await
+    pub async fn entry(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
+        self.entry_within(&self.robots, origin, &origin.robots_url(), &mut self.max_wait()).await
     }
 
-    /// Like [`answer`](Self::answer), without I/O. `None` if robots.txt is not in memory.
+    /// Like [`entry`](Self::entry), without I/O. `None` if robots.txt is not in memory.
     pub fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
         self.robots.cached(origin)
     }
@@ -187,7 +162,21 @@ impl Gate {
     }
 
     /// The entry from memory, or fetched if robots.txt can get its permit within what is `left`.
-    async fn entry(
+    async fn entry_within(
+        &self,
+        cache: &Arc<RobotsCache>,
+        origin: &Origin,
+        url: &Url,
+        left: &mut Duration,
+    ) -> Result<Arc<RobotsEntry>, Denied> {
+        match cache.usable(origin) {
+            Some(entry) => Ok(entry),
+            // Boxed, because most calls do not need it and should not carry the room for it.
+            None => Box::pin(self.fetched_entry(cache, origin, url, left)).await,
+        }
+    }
+
+    async fn fetched_entry(
         &self,
         cache: &Arc<RobotsCache>,
         origin: &Origin,
@@ -205,7 +194,7 @@ impl Gate {
                 }
             }
             let refused = match cache.get_within(origin, left).await {
-                Ok(answer) => return Ok(answer),
+                Ok(entry) => return Ok(entry),
                 Err(refused) => refused,
             };
             // The fetch waits as long as most callers do. A caller with more time tries again.
@@ -213,7 +202,7 @@ impl Gate {
             if wait.is_zero() || wait > *left {
                 return Err(self.denied(refused, url));
             }
-            Box::pin(tokio::time::sleep(wait)).await;
+            tokio::time::sleep(wait).await;
             *left = left.saturating_sub(wait);
         }
     }
@@ -300,7 +289,7 @@ impl Gate {
     /// An unsupported URL.
     pub fn next_slot(&self, url: &Url) -> Result<NextSlot, Denied> {
         let origin = Origin::of(url).map_err(|_| self.denied(DeniedKind::UnsupportedUrl, url))?;
-        let crawl_delay = self.robots.cached(&origin).and_then(|answer| answer.crawl_delay());
+        let crawl_delay = self.robots.cached(&origin).and_then(|entry| entry.crawl_delay());
         let slot = self.pacer.next_slot(url, crawl_delay.unwrap_or_default());
         slot.map_err(|refusal| self.denied(refusal, url))
     }
@@ -496,7 +485,7 @@ impl Verdict {
 
     /// Where the rules came from. `None` for `/robots.txt` itself.
     pub fn source(&self) -> Option<Source> {
-        self.entry().map(|answer| answer.source())
+        self.entry().map(|entry| entry.source())
     }
 
     /// The Crawl-delay that the site asks for.
@@ -506,7 +495,7 @@ impl Verdict {
 
     /// Whether the entry that it was made from has expired.
     pub(crate) fn has_lapsed(&self, now: WallMillis) -> bool {
-        self.entry().is_some_and(|answer| answer.fresh_until() <= now)
+        self.entry().is_some_and(|entry| entry.fresh_until() <= now)
     }
 
     pub(crate) fn is_robots_txt(&self) -> bool {
@@ -523,13 +512,13 @@ impl Verdict {
         if self.is_allowed() {
             return None;
         }
-        let answer = self.entry()?;
-        let Some(cause) = answer.unreachable() else {
+        let entry = self.entry()?;
+        let Some(cause) = entry.unreachable() else {
             return Some(Denied::new(DeniedKind::Disallowed { verdict: self.clone() }, url, now));
         };
-        let since = answer.failing_since().unwrap_or(answer.asked_at()).to_system_time();
+        let since = entry.failing_since().unwrap_or(entry.asked_at()).to_system_time();
         let kind = DeniedKind::Unreachable { since, cause };
-        Some(Denied::new(kind, url, now).with_retry_at(Some(answer.retry_at())))
+        Some(Denied::new(kind, url, now).with_retry_at(Some(entry.retry_at())))
     }
 }
 
@@ -538,24 +527,24 @@ impl fmt::Display for Verdict {
         if let Some(why) = &self.override_reason {
             write!(f, "fetched against robots.txt ({why}): ")?;
         }
-        let Some(answer) = &self.entry else {
+        let Some(entry) = &self.entry else {
             return f.write_str("allowed, because robots.txt itself always is");
         };
         f.write_str(if self.is_allowed { "allowed" } else { "disallowed" })?;
         if let Some(rules) = &self.rules {
             write_verdict(f, rules)?;
         }
-        let url = answer.origin().robots_url();
+        let url = entry.origin().robots_url();
         let url = Escaped(url.as_str().as_bytes());
-        match answer.source() {
-            Source::Fresh => write!(f, " of {url}, fetched {}", date(answer.fetched_at()))?,
+        match entry.source() {
+            Source::Fresh => write!(f, " of {url}, fetched {}", date(entry.fetched_at()))?,
             Source::Revalidated => {
-                let confirmed = answer.copy().map(GoodCopy::validated_at);
-                write!(f, " of {url}, fetched {}, confirmed {}", date(answer.fetched_at()), date(confirmed))?;
+                let confirmed = entry.copy().map(GoodCopy::validated_at);
+                write!(f, " of {url}, fetched {}, confirmed {}", date(entry.fetched_at()), date(confirmed))?;
             }
             Source::LastGood => {
-                write!(f, " of the last good copy of {url}, fetched {}", date(answer.fetched_at()))?;
-                write_failure(f, answer)?;
+                write!(f, " of the last good copy of {url}, fetched {}", date(entry.fetched_at()))?;
+                write_failure(f, entry)?;
             }
             Source::Unavailable(status) => {
                 write!(f, ", because {url} is unavailable: it returned status {status}")?;
@@ -563,23 +552,23 @@ impl fmt::Display for Verdict {
             Source::TooManyRedirects => write!(f, ", because {url} is unavailable: it redirects too often")?,
             Source::LongOutage => {
                 write!(f, ", because {url} counts as unavailable")?;
-                write_failure(f, answer)?;
+                write_failure(f, entry)?;
             }
             Source::Unreachable(cause) if self.is_allowed => {
                 write!(f, ", because robots.txt itself always is, though {url} is unreachable: {cause}")?;
             }
             Source::Unreachable(cause) => {
-                let (since, again) = (date(answer.failing_since()), date_from(answer.retry_at()));
+                let (since, again) = (date(entry.failing_since()), date_from(entry.retry_at()));
                 write!(
                     f,
                     " for now, because {url} is unreachable since {since}: {cause}; next attempt at {again}"
                 )?;
             }
         }
-        if answer.is_truncated() {
+        if entry.is_truncated() {
             f.write_str(", cut at the size limit")?;
         }
-        if answer.is_not_text() {
+        if entry.is_not_text() {
             f.write_str(", which is an HTML page without rules")?;
         }
         Ok(())

@@ -21,11 +21,11 @@ use crate::robots_cache::Source;
 pub fn record_metrics(event: &Event<'_>) {
     match event {
         Event::RobotsAttempted { took, .. } => histogram!("abide_robots_seconds").record(*took),
-        Event::RobotsAnswered { entry: answer } => {
-            counter!("abide_robots_total", "outcome" => outcome(answer.source())).increment(1);
-            if answer.source() == Source::LastGood {
+        Event::RobotsAnswered { entry } => {
+            counter!("abide_robots_total", "outcome" => outcome(entry.source())).increment(1);
+            if entry.source() == Source::LastGood {
                 // How old the copy was when it was asked for again and could not be had.
-                let age = answer.age(answer.asked_at()).unwrap_or_default();
+                let age = entry.age(entry.asked_at()).unwrap_or_default();
                 histogram!("abide_robots_last_good_age_seconds").record(age);
             }
         }

@@ -236,13 +236,13 @@ impl Fetch for RuledFetch {
             let origin = Origin::of(url)
                 .map_err(|_| FetchError::new(Failure::LocationInvalid, "no URL of the web"))?;
             let mut left = Duration::MAX;
-            let answer = self.robots.get_within(&origin, &mut left).await;
+            let entry = self.robots.get_within(&origin, &mut left).await;
             request.permit_wait.add(Duration::MAX.saturating_sub(left));
-            let answer = answer.map_err(FetchError::deferred)?;
-            if answer.is_allowed(&Target::of(url)) {
+            let entry = entry.map_err(FetchError::deferred)?;
+            if entry.is_allowed(&Target::of(url)) {
                 return self.fetch.fetch(request).await;
             }
-            let failure = answer.unreachable().unwrap_or(Failure::LocationInvalid);
+            let failure = entry.unreachable().unwrap_or(Failure::LocationInvalid);
             Err(FetchError::new(failure, "robots.txt denies it"))
         })
     }

@@ -56,7 +56,7 @@ async fn check_acquire_and_end_on_a_known_host_allocate_nothing() {
     let rules = ScriptedFetch::always(Scripted::text("User-agent: *\nDisallow: /private/\n"));
     let gate = Gate::builder().pace(pace).build(vec!["ExampleBot".parse().unwrap()], Arc::new(rules));
     let url: Url = "https://example.org/a".parse().unwrap();
-    gate.answer(&Origin::of(&url).unwrap()).await.unwrap();
+    gate.entry(&Origin::of(&url).unwrap()).await.unwrap();
     let headers = http::HeaderMap::new();
     let decide = || {
         let mut left = Duration::ZERO;

@@ -94,7 +94,7 @@ impl Abide {
     /// # Errors
     /// As [`check`](Self::check).
     pub async fn rules(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
-        self.gate().answer(origin).await
+        self.gate().entry(origin).await
     }
 
     /// Fetches the robots.txt files of these origins, unless they are in memory, as many at a time as the policy allows.

@@ -16,7 +16,6 @@ use moka::sync::Cache;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use url::Url;
 
 use crate::denied::Refusal;
 use crate::event::Observers;
@@ -90,32 +89,48 @@ impl RobotsCache {
         origin: &Origin,
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Refusal> {
-        let now = self.clock.wall();
-        let usable = match self.lookup(origin, now) {
-            Some((answer, Reuse::Use)) => return Ok(answer),
-            Some((answer, Reuse::UseAndRefresh)) => Some(answer),
-            Some((_, Reuse::Fetch)) | None => None,
-        };
-        let progress = self.join(origin, now, usable.is_some());
-        match usable {
-            // No caller waits for the fetch, so it does not matter whether it could begin.
-            Some(answer) => Ok(answer),
-            // Boxed, because waits are rare: other calls do not carry the room for one.
-            None => Box::pin(self.wait(progress?, left)).await,
+        if let Some(entry) = self.usable(origin) {
+            return Ok(entry);
         }
+        let progress = self.join(origin, self.clock.wall(), false)?;
+        // Boxed, because waits are rare: other calls do not carry the room for one.
+        Box::pin(self.wait(progress, left)).await
     }
 
-    /// The entry for a URL if it is in memory and fresh, as it is for most requests. Allocates nothing.
-    pub(crate) fn at_hand(&self, url: &Url) -> Option<Arc<RobotsEntry>> {
-        let (origin, now) = (Origin::of(url).ok()?, self.clock.wall());
-        // One that is due for a refresh is left to `get`, which can start the fetch.
-        self.entries.get(&origin).filter(|entry| entry.next(now) == Some(Reuse::Use))
+    /// The entry in memory, if it may be used. Begins the fetch that refreshes it, if that is due.
+    pub(crate) fn usable(self: &Arc<Self>, origin: &Origin) -> Option<Arc<RobotsEntry>> {
+        let now = self.clock.wall();
+        match self.known(origin, now) {
+            Known::Use(entry) => Some(entry),
+            Known::UseAndRefresh(entry) => {
+                // No caller waits for the fetch, so it does not matter whether it could begin.
+                let _ = self.join(origin, now, true);
+                Some(entry)
+            }
+            Known::Fetch => None,
+        }
     }
 
     /// The entry in memory, if it may be used. No I/O, not even with the store.
     pub(crate) fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
-        let (answer, next) = self.lookup(origin, self.clock.wall())?;
-        (next != Reuse::Fetch).then_some(answer)
+        match self.known(origin, self.clock.wall()) {
+            Known::Use(entry) | Known::UseAndRefresh(entry) => Some(entry),
+            Known::Fetch => None,
+        }
+    }
+
+    /// The one look-up. An entry that means something else now than when it was made is compiled again.
+    fn known(&self, origin: &Origin, now: WallMillis) -> Known {
+        let Some(mut entry) = self.entries.get(origin) else { return Known::Fetch };
+        if entry.next(now).is_none() {
+            // The record is the same, so nothing is fetched: only what it says has changed with the time.
+            entry = self.publish(entry.record().clone());
+        }
+        match entry.next(now) {
+            Some(Reuse::Use) => Known::Use(entry),
+            Some(Reuse::UseAndRefresh) => Known::UseAndRefresh(entry),
+            Some(Reuse::Fetch) | None => Known::Fetch,
+        }
     }
 
     /// Fetches what is not in memory of these origins, as many at a time as the policy allows, and waits for all.
@@ -142,7 +157,7 @@ impl RobotsCache {
         self.save_record(&record).await;
         // A fetch may have ended meanwhile. Its record must not be replaced by the older one.
         let at_hand = self.entries.get(origin);
-        if let Some(newer) = at_hand.filter(|answer| answer.asked_at() > record.asked_at()) {
+        if let Some(newer) = at_hand.filter(|entry| entry.asked_at() > record.asked_at()) {
             record = newer.record().clone().expired();
             self.save_record(&record).await;
         }
@@ -169,7 +184,7 @@ impl RobotsCache {
             *left = budget.saturating_sub(waited.saturating_sub(*before.get_or_insert(waited)));
             // The early entry was usable when it was announced, but this caller may have come later.
             let now = self.clock.wall();
-            let early = early.filter(|answer| answer.next(now).is_some_and(|next| next != Reuse::Fetch));
+            let early = early.filter(|entry| entry.next(now).is_some_and(|next| next != Reuse::Fetch));
             if let Some(result) = result.or(early.map(Ok)) {
                 return result;
             }
@@ -191,23 +206,13 @@ impl RobotsCache {
         *counter = counter.saturating_add(by);
     }
 
-    /// The entry in memory, and what to do with it. Compiled again if it means something else now than when it was made.
-    pub(super) fn lookup(&self, origin: &Origin, now: WallMillis) -> Option<(Arc<RobotsEntry>, Reuse)> {
-        let mut answer = self.entries.get(origin)?;
-        if answer.next(now).is_none() {
-            // The record is the same, so nothing is fetched: only what it says has changed with the time.
-            answer = self.publish(answer.record().clone());
-        }
-        answer.next(now).map(|next| (answer, next))
-    }
-
     /// Compiles a record and keeps it in memory.
     pub(super) fn publish(&self, record: RobotsRecord) -> Arc<RobotsEntry> {
-        let answer = Arc::new(self.compiled(record));
-        self.entries.insert(answer.origin().clone(), Arc::clone(&answer));
+        let entry = Arc::new(self.compiled(record));
+        self.entries.insert(entry.origin().clone(), Arc::clone(&entry));
         // Or it would forget what is too much after hundreds of insertions, each of up to some megabytes.
         self.entries.run_pending_tasks();
-        answer
+        entry
     }
 
     pub(super) fn compiled(&self, record: RobotsRecord) -> RobotsEntry {
@@ -216,7 +221,7 @@ impl RobotsCache {
 
     /// The newest record of the origin: the store's, or ours if the store has failed.
     pub(super) async fn newest_record(&self, origin: &Origin) -> Option<RobotsRecord> {
-        let own = self.entries.get(origin).map(|answer| answer.record().clone());
+        let own = self.entries.get(origin).map(|entry| entry.record().clone());
         let stored = self.load_record(origin).await;
         match (stored, own) {
             // Of two that were asked for at the same time, one was invalidated, and ends earlier: that one is newer.
@@ -230,6 +235,13 @@ impl RobotsCache {
             (stored, own) => stored.or(own),
         }
     }
+}
+
+/// What is known of an origin now, and what to do about it.
+enum Known {
+    Use(Arc<RobotsEntry>),
+    UseAndRefresh(Arc<RobotsEntry>),
+    Fetch,
 }
 
 /// A caller that has no time left looks so often whether the fetch waits for a permit. The fetch itself is refused first, with a better reason.

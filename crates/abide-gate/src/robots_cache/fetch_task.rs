@@ -129,24 +129,24 @@ impl RobotsCache {
         let record = record.outlasting(compiled.crawl_delay(), at);
         // Saved first: the lease of the host may go to another process at any time, which looks for the record then.
         self.save_record(&record).await;
-        let answer = self.publish(record);
-        self.count(1, |stats| match answer.record().last() {
+        let entry = self.publish(record);
+        self.count(1, |stats| match entry.record().last() {
             LastResult::Rules if revalidated => &mut stats.robots_revalidated,
             LastResult::Rules => &mut stats.robots_read,
             LastResult::Unavailable(_) | LastResult::TooManyRedirects => &mut stats.robots_unavailable,
             LastResult::Unreachable(_) => &mut stats.robots_unreachable,
         });
-        log::asked(&answer);
-        self.observers.notify(&Event::RobotsAnswered { entry: &answer });
-        if answer.source() == Source::LastGood {
+        log::asked(&entry);
+        self.observers.notify(&Event::RobotsAnswered { entry: &entry });
+        if entry.source() == Source::LastGood {
             self.count(1, |stats| &mut stats.robots_last_good);
         }
         let old = previous.and_then(RobotsRecord::copy);
         // By text: a 304 or the same file again changes no rule.
-        if old.map(GoodCopy::body) != answer.record().copy().map(GoodCopy::body) {
-            self.observers.notify(&Event::RobotsChanged { old, entry: &answer });
+        if old.map(GoodCopy::body) != entry.record().copy().map(GoodCopy::body) {
+            self.observers.notify(&Event::RobotsChanged { old, entry: &entry });
         }
-        answer
+        entry
     }
 }
 

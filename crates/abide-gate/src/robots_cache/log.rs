@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use crate::robots_cache::{FetchError, RobotsEntry, Source};
 use crate::{Clock, Failure, Origin, StoreError, SystemClock};
 
-pub(crate) fn asked(answer: &RobotsEntry) {
-    let (origin, source) = (answer.origin(), answer.source());
+pub(crate) fn asked(entry: &RobotsEntry) {
+    let (origin, source) = (entry.origin(), entry.source());
     #[cfg(feature = "tracing")]
     match source {
         Source::Fresh => {
@@ -22,7 +22,7 @@ pub(crate) fn asked(answer: &RobotsEntry) {
             tracing::debug!(name: "abide.robots.confirmed", target: "abide::robots", %origin, "robots.txt confirmed");
         }
         Source::Unavailable(_) | Source::TooManyRedirects => {
-            let cause = answer
+            let cause = entry
                 .status()
                 .map_or("it redirects too often".to_owned(), |status| format!("it returned status {status}"));
             tracing::debug!(

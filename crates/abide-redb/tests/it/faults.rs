@@ -152,7 +152,7 @@ async fn failing(n: u64) -> RobotsRecord {
     store.save(&origin, &sample_record(&origin, START, vec![b'#'; 500_000])).await.unwrap();
     let settings = Gate::builder().robots_store(store.clone()).clock(Still::at(START.plus(HOUR * 48)));
     let fetch = Arc::new(ScriptedFetch::always(Scripted::status(503)));
-    unpaced(settings, vec!["TestBot".parse().unwrap()], fetch).answer(&origin).await.unwrap();
+    unpaced(settings, vec!["TestBot".parse().unwrap()], fetch).entry(&origin).await.unwrap();
     store.load(&origin).await.unwrap().unwrap()
 }
 

@@ -23,7 +23,7 @@ fn at_once(gate: &Gate, text: &str) -> Option<bool> {
 async fn a_verdict_is_at_hand_for_the_known_origin_only() {
     let gate = gate();
     assert_eq!(at_once(&gate, "https://example.org/a"), None, "nothing is known");
-    gate.answer(&Origin::of(&url("https://example.org/")).unwrap()).await.unwrap();
+    gate.entry(&Origin::of(&url("https://example.org/")).unwrap()).await.unwrap();
     for (text, expected) in [
         ("https://example.org/a", Some(true)),
         ("https://example.org:443/a?b#c", Some(true)),
@@ -45,7 +45,7 @@ async fn many_origins_are_known_at_once_and_none_is_taken_for_another() {
     let gate = gate();
     let pages: Vec<String> = (0..3000).map(|number| format!("https://h{number}.example/private/")).collect();
     for page in &pages {
-        gate.answer(&Origin::of(&url(page)).unwrap()).await.unwrap();
+        gate.entry(&Origin::of(&url(page)).unwrap()).await.unwrap();
     }
     for page in pages.iter().chain(pages.iter().rev()) {
         let verdict = gate.check_cached(&url(page)).expect("it is known");
@@ -57,9 +57,9 @@ async fn many_origins_are_known_at_once_and_none_is_taken_for_another() {
 #[tokio::test(start_paused = true)]
 async fn a_permit_is_at_hand_where_nothing_is_in_flight_and_the_delay_has_passed() {
     let (gate, page) = (gate(), url("https://example.org/a"));
-    assert!(gate.check_at_once(&page).is_none(), "nothing is known");
-    gate.answer(&Origin::of(&page).unwrap()).await.unwrap();
-    let verdict = gate.check_at_once(&page).expect("it is known");
+    assert!(gate.check_cached(&page).is_none(), "nothing is known");
+    gate.entry(&Origin::of(&page).unwrap()).await.unwrap();
+    let verdict = gate.check_cached(&page).expect("it is known");
     let acquire = || {
         let (mut verdict, mut left) = (verdict.clone(), Duration::ZERO);
         gate.acquire(&page, &mut verdict, &mut left).now_or_never().expect("no wait").ok()

@@ -96,7 +96,7 @@ async fn a_signed_repetition_has_the_time_that_is_left() {
         let second = rules().head_after(5 * SECOND).chunk_after(5 * SECOND);
         let fetch = ScriptedFetch::by_url([("https://a.example/robots.txt", vec![first, second])]);
         let gate = built(Gate::builder().pace(one_second()).sign_requests(Arc::new(Repeating)), &fetch);
-        let entry = gate.answer(&origin()).await.unwrap();
+        let entry = gate.entry(&origin()).await.unwrap();
         let found = (fetch.count(), !matches!(entry.source(), Source::Unreachable(_)));
         assert_eq!(found, (requests, is_reached), "{what}");
     }
@@ -218,7 +218,7 @@ async fn at_most_512_robots_txt_are_fetched_at_a_time_in_order() {
     let began = Instant::now();
     let callers: JoinSet<bool> = (0..5_120)
         .map(|n| (gate.clone(), format!("https://h{n}.example").parse().unwrap()))
-        .map(|(gate, origin)| async move { gate.answer(&origin).await.is_ok() })
+        .map(|(gate, origin)| async move { gate.entry(&origin).await.is_ok() })
         .collect();
     assert!(callers.join_all().await.iter().all(|is_ok| *is_ok));
     assert_eq!(permits.load(counter), 5_120, "each is reported once");
@@ -247,13 +247,13 @@ async fn origins_that_drip_their_robots_txt_delay_themselves_alone() {
         for n in 0..slow {
             let kind = if n % 2 == 0 { "s" } else { "d" };
             let (gate, origin) = (gate.clone(), format!("https://{kind}{n}.example").parse().unwrap());
-            tokio::spawn(async move { gate.answer(&origin).await.map(drop) });
+            tokio::spawn(async move { gate.entry(&origin).await.map(drop) });
         }
         tokio::task::yield_now().await;
         let began = Instant::now();
         let honest: JoinSet<bool> = (0..10)
             .map(|n| (gate.clone(), format!("https://h{n}.example").parse().unwrap()))
-            .map(|(gate, origin)| async move { gate.answer(&origin).await.is_ok() })
+            .map(|(gate, origin)| async move { gate.entry(&origin).await.is_ok() })
             .collect();
         assert!(honest.join_all().await.into_iter().all(|is_ok| is_ok), "beside {slow}");
         assert!(began.elapsed() < within, "beside {slow} after {:?}", began.elapsed());
@@ -266,12 +266,12 @@ async fn a_host_that_waits_for_its_delay_takes_no_place_among_the_fetches() {
     let pace = one_second().with_delay(20 * SECOND);
     let robots = RobotsPolicy::default().with_fetches_max(1);
     let gate = built(Gate::builder().pace(pace).robots(robots).clock(clock()), &fetch);
-    gate.answer(&origin()).await.unwrap();
+    gate.entry(&origin()).await.unwrap();
     gate.invalidate(&origin()).await;
     let (began, [waits, is_free]) = (Instant::now(), [origin(), "https://b.example".parse().unwrap()]);
     let ((), ()) = tokio::join!(
-        async { assert_eq!((gate.answer(&waits).await.is_ok(), began.elapsed()), (true, 20 * SECOND)) },
-        async { assert_eq!((gate.answer(&is_free).await.is_ok(), began.elapsed()), (true, Duration::ZERO)) },
+        async { assert_eq!((gate.entry(&waits).await.is_ok(), began.elapsed()), (true, 20 * SECOND)) },
+        async { assert_eq!((gate.entry(&is_free).await.is_ok(), began.elapsed()), (true, Duration::ZERO)) },
     );
 }
 

@@ -18,7 +18,7 @@ async fn a_crawl_delay_that_grows_during_a_wait_is_kept() {
     let (clock, store) = (clock(), Arc::new(MemoryStore::new()));
     let builder = Gate::builder().pace(one_second()).clock(clock.clone()).robots_store(store.clone());
     let gate = built(builder.seed(7), &fetch);
-    let due = gate.answer(&origin()).await.unwrap().retry_at();
+    let due = gate.entry(&origin()).await.unwrap().retry_at();
     sleep(due.since(clock.wall()) - 5 * SECOND).await;
     drop(gate.admit(&page(), Duration::ZERO).await.unwrap());
     let (ended, other) = (Instant::now(), gate.clone());
@@ -28,9 +28,9 @@ async fn a_crawl_delay_that_grows_during_a_wait_is_kept() {
     // Another process has fetched: the new rules come from the store, and the queue is not notified of them.
     let slower = sample_record(&origin(), clock.wall(), "User-agent: *\nCrawl-delay: 20");
     store.save(&origin(), &slower).await.unwrap();
-    gate.answer(&origin()).await.unwrap();
+    gate.entry(&origin()).await.unwrap();
     sleep(SECOND).await;
-    assert_eq!(gate.answer(&origin()).await.unwrap().crawl_delay(), Some(20 * SECOND));
+    assert_eq!(gate.entry(&origin()).await.unwrap().crawl_delay(), Some(20 * SECOND));
     assert!(!waiting.is_finished());
     let went = waiting.await.unwrap().unwrap();
     assert_eq!((went - ended).as_secs(), 20);
@@ -47,11 +47,11 @@ async fn a_permit_is_reported_once_though_its_verdict_has_lapsed() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 10"));
     let builder = Gate::builder().pace(one_second()).clock(clock()).observer(Arc::new(observer));
     let gate = built(builder, &fetch);
-    gate.answer(&origin()).await.unwrap();
+    gate.entry(&origin()).await.unwrap();
     let old = gate.check_cached(&page()).unwrap();
     sleep(DAY).await;
     // Another caller has asked meanwhile.
-    gate.answer(&origin()).await.unwrap();
+    gate.entry(&origin()).await.unwrap();
     sleep(20 * SECOND).await;
     let before = granted.load(Ordering::SeqCst);
     let mut now = old.clone();

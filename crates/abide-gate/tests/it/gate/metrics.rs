@@ -53,10 +53,10 @@ async fn the_age_of_a_last_good_copy_is_that_of_its_confirmation() {
     let _guard = metrics::set_default_local_recorder(&recorder);
     let fetch = ScriptedFetch::in_turn([Scripted::text("User-agent: *"), Scripted::status(503)]);
     let gate = built(Gate::builder().clock(clock()).observer(Arc::new(record_metrics)), &fetch);
-    gate.answer(&origin()).await.unwrap();
+    gate.entry(&origin()).await.unwrap();
     assert!(!written(&recorder).iter().any(|(name, _)| name.starts_with("abide_robots_last_good")));
     sleep(3 * DAY).await;
-    gate.answer(&origin()).await.unwrap();
+    gate.entry(&origin()).await.unwrap();
     let written = written(&recorder);
     let ages = written.iter().filter(|(name, _)| name == "abide_robots_last_good_age_seconds");
     let ages: Vec<_> = ages.map(|(_, age)| (age / DAY.as_secs_f64()).round()).collect();

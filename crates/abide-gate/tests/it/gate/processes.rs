@@ -46,7 +46,7 @@ async fn processes_that_share_hosts_fetch_a_robots_txt_once() {
     let mut asking: JoinSet<_> = gates
         .iter()
         .cloned()
-        .map(|gate| async move { gate.answer(&origin()).await.unwrap().copy().is_some() })
+        .map(|gate| async move { gate.entry(&origin()).await.unwrap().copy().is_some() })
         .collect();
     while let Some(has_rules) = asking.join_next().await {
         assert!(has_rules.unwrap());
@@ -55,7 +55,7 @@ async fn processes_that_share_hosts_fetch_a_robots_txt_once() {
     // So is a refresh that is due in all of them.
     sleep(DAY).await;
     for gate in &gates {
-        gate.answer(&origin()).await.unwrap();
+        gate.entry(&origin()).await.unwrap();
     }
     assert_eq!(fetch.count(), 2);
 }
@@ -68,7 +68,7 @@ async fn a_process_that_dies_keeps_a_robots_txt_for_less_than_20_s() {
     let dead = LeaseAsk { holder: HolderId(42), want, state: HostState::default() };
     store.exchange(Host::of(&page()).unwrap().as_str(), dead).await.unwrap();
     let (gate, began) = (process(&fetch, &clock, &store), Instant::now());
-    gate.answer(&origin()).await.unwrap();
+    gate.entry(&origin()).await.unwrap();
     assert!((10..20).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     assert_eq!(fetch.count(), 1);
 }
@@ -80,13 +80,13 @@ async fn an_origin_invalidated_during_a_fetch_elsewhere_is_fetched_once() {
     let store = store(&clock);
     let fetch = ScriptedFetch::always(Scripted::text(RULES).head_after(2 * SECOND));
     let [first, second] = [0, 1].map(|_| process(&fetch, &clock, &store));
-    first.answer(&origin()).await.unwrap();
+    first.entry(&origin()).await.unwrap();
     sleep(DAY).await;
     let site = origin();
-    let (one, other) = tokio::join!(first.answer(&site), async {
+    let (one, other) = tokio::join!(first.entry(&site), async {
         sleep(SECOND).await;
         second.invalidate(&site).await;
-        second.answer(&site).await
+        second.entry(&site).await
     });
     assert!(one.is_ok() && other.is_ok());
     assert_eq!(fetch.count(), 2);
@@ -99,13 +99,13 @@ async fn after_all_clocks_were_set_back_one_process_fetches_for_all() {
     let fetch = ScriptedFetch::always(Scripted::text(RULES).head_after(2 * SECOND));
     let gates = clocks.each_ref().map(|clock| process(&fetch, clock, &store));
     for gate in &gates {
-        gate.answer(&origin()).await.unwrap();
+        gate.entry(&origin()).await.unwrap();
     }
     for clock in &clocks {
         clock.jump_to(clock.wall().minus(3_600 * SECOND));
     }
     let ([first, second, third], site) = (&gates, origin());
-    let _ = tokio::join!(first.answer(&site), second.answer(&site), third.answer(&site));
+    let _ = tokio::join!(first.entry(&site), second.entry(&site), third.entry(&site));
     assert_eq!(fetch.count(), 2, "one for what was from the future then");
 }
 
@@ -162,7 +162,7 @@ async fn what_was_stored_during_the_wait_is_used_unless_it_is_old() {
     for (age, requests) in [(Duration::ZERO, 0), (2 * DAY, 1)] {
         let record = sample_record(&origin(), clock().wall().minus(age), RULES);
         let (gate, fetch, _) = waits(Then::Finds(record));
-        let entry = gate.answer(&origin()).await.unwrap();
+        let entry = gate.entry(&origin()).await.unwrap();
         assert!(entry.copy().is_some());
         assert_eq!(fetch.count(), requests, "{age:?}");
         // The permit was given back: a page needs no other delay.
@@ -175,7 +175,7 @@ async fn what_was_stored_during_the_wait_is_used_unless_it_is_old() {
 #[tokio::test(start_paused = true)]
 async fn a_store_that_fails_after_the_wait_costs_a_request() {
     let (gate, fetch, _) = waits(Then::Fails);
-    assert!(gate.answer(&origin()).await.unwrap().copy().is_some());
+    assert!(gate.entry(&origin()).await.unwrap().copy().is_some());
     assert_eq!((fetch.count(), gate.stats().robots_store_faults), (1, 1));
 }
 
@@ -184,7 +184,7 @@ async fn a_store_that_fails_after_the_wait_costs_a_request() {
 async fn a_slow_store_sends_no_request_into_a_backoff() {
     let (gate, fetch, clock) = waits(Then::Takes(SECOND));
     let (began, site) = (Instant::now(), origin());
-    let (entry, ()) = tokio::join!(gate.answer(&site), async {
+    let (entry, ()) = tokio::join!(gate.entry(&site), async {
         sleep(Duration::from_millis(10_500)).await;
         gate.back_off(Host::of(&page()).unwrap(), clock.wall().plus(20 * SECOND));
     });

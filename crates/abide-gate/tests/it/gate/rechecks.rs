@@ -20,7 +20,7 @@ async fn renewing(gate: &Gate, fetch: &ScriptedFetch) -> Verdict {
     let verdict = gate.check(&page(), &mut { 30 * SECOND }).await.unwrap();
     gate.invalidate(&origin()).await;
     let again = gate.clone();
-    tokio::spawn(async move { again.answer(&origin()).await.map(drop) });
+    tokio::spawn(async move { again.entry(&origin()).await.map(drop) });
     while fetch.count() < 2 {
         sleep(SECOND / 10).await;
     }
@@ -144,7 +144,7 @@ async fn a_robots_txt_that_cannot_be_had_counts_against_its_host() {
         let fetch = ScriptedFetch::always(Scripted::error(kind));
         let gate = built(Gate::builder().observer(Arc::new(observer)), &fetch);
         for _ in 0..10 {
-            let _ = gate.answer(&origin()).await;
+            let _ = gate.entry(&origin()).await;
             gate.invalidate(&origin()).await;
             sleep(60 * SECOND).await;
         }

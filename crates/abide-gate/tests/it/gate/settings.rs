@@ -58,7 +58,7 @@ async fn a_run_with_the_same_seed_repeats_what_was_left_to_chance() {
         let mut drawn = Vec::new();
         for number in 0..8 {
             let origin = Origin::of(&url(&format!("https://h{number}.example/"))).unwrap();
-            let fresh_until = gate.answer(&origin).await.unwrap().fresh_until();
+            let fresh_until = gate.entry(&origin).await.unwrap().fresh_until();
             let backoff = gate.next_slot(&origin.robots_url()).unwrap().wait;
             drawn.push((fresh_until, backoff));
         }
@@ -113,7 +113,7 @@ async fn a_withdrawn_crawl_delay_no_longer_counts() {
     assert_eq!(verdict.crawl_delay(), Some(20 * SECOND));
     gate.invalidate(&origin()).await;
     let other = gate.clone();
-    let renewal = tokio::spawn(async move { other.answer(&origin()).await.unwrap() });
+    let renewal = tokio::spawn(async move { other.entry(&origin()).await.unwrap() });
     tokio::time::sleep(21 * SECOND).await;
     assert_eq!((fetch.count(), gate.stats().robots_in_flight), (2, 1), "robots.txt is on the wire again");
     let mut left = 30 * SECOND;

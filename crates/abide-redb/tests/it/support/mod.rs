@@ -106,7 +106,7 @@ pub(crate) async fn failing(n: u64, version: u64) -> RobotsRecord {
     let fetch = ScriptedFetch::always(Scripted::status(503));
     let settings = Gate::builder().robots_store(store.clone()).clock(Still::at(nth(version))).seed(n);
     let gate = unpaced(settings, vec!["TestBot".parse().unwrap()], Arc::new(fetch));
-    gate.answer(&origin).await.unwrap();
+    gate.entry(&origin).await.unwrap();
     let record = store.load(&origin).await.unwrap().unwrap();
     assert!(record.failing_since().is_some());
     record
