@@ -106,8 +106,9 @@ fn is_xml(content_type: Option<&str>) -> bool {
 fn known(options: &ReadOptions, head: &Head) {
     let read = |head: Head| Permissions::read(options, [], head, SystemTime::UNIX_EPOCH);
     let permissions = read(head.clone());
-    assert_eq!(permissions.is_complete(), head.end().is_complete() && !permissions.is_truncated());
-    assert!(permissions.is_complete() || !(permissions.may_index() || permissions.may_follow()));
+    assert_eq!(permissions.is_read(), head.end().is_complete() && !permissions.is_truncated());
+    assert!(permissions.is_read() || !(permissions.may_index() || permissions.may_follow()));
+    assert_eq!(permissions.is_complete(), permissions.unknown_because().is_empty());
     assert!(!read(head.clone().of_part()).may_index());
 }
 

@@ -56,7 +56,7 @@ fn fields(table: &mut Vec<Fault>) {
         ("2", &["robots-tag: ExampleBotX;noindex, ExampleBot-News;noindex"], NONE),
         ("7", &["robots-tag: ,,,;;;===\"\"\"((("], NONE),
         ("7", &["robots-tag: *;noindex;a=\"unclosed", "robots-tag: *;nosnippet"], BOTH),
-        ("7", &["robots-tag: *;a=:AA==:;noindex, *;b=99999999999999999999;nosnippet"], NOINDEX),
+        ("7", &["robots-tag: *;a=:AA==:;noindex, *;b=99999999999999999999;nosnippet"], BOTH),
         ("A9", &["robots-tag: *;noindex;noindex;noindex;nosnippet"], BOTH),
     ] {
         let name: String = lines.join(" | ").chars().take(80).collect();
@@ -67,7 +67,7 @@ fn fields(table: &mut Vec<Fault>) {
         table.push(fault(id, name, rules, raw(format!("{head}page")), Some(b"page".to_vec())));
     }
     let obs = b"HTTP/1.1 200 OK\r\nrobots-tag: *;noindex, \xff\xfe\xe9;nosnippet\r\n\r\npage";
-    table.push(fault("7", "obs-text in a member", NOINDEX, raw(obs), Some(b"page".to_vec())));
+    table.push(fault("7", "obs-text in a member", BOTH, raw(obs), Some(b"page".to_vec())));
     let mut lines = "robots-tag: OtherBot;noindex\r\n".repeat(80);
     lines.push_str("robots-tag: ExampleBot;nosnippet\r\n");
     let many = raw(format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n{lines}\r\npage"));

@@ -1,6 +1,6 @@
 //! Faults of `/.well-known/tdmrep.json`: none of them keeps a page from being fetched, and none reads as permission.
 
-use abide::Preference::{self, Allow, Disallow, Unknown};
+use abide::Preference::{self, Allow, Disallow, Unknown, Unset};
 use abide::{ResponseExt, Usage};
 use abide_tests::{Reply, Seen, Server};
 
@@ -15,8 +15,8 @@ type Fault = (&'static str, fn(&Seen) -> Reply, Preference, bool);
 const FAULTS: [Fault; 16] = [
     ("a reservation", |_| Reply::new(200, FILE), Disallow, true),
     ("none reserved", |_| Reply::new(200, FREE), Allow, true),
-    ("404", |_| Reply::new(404, FILE), Unknown, true),
-    ("410", |_| Reply::new(410, FILE), Unknown, true),
+    ("404", |_| Reply::new(404, FILE), Unset, true),
+    ("410", |_| Reply::new(410, FILE), Unset, true),
     ("401", |_| Reply::new(401, FREE), Unknown, false),
     ("403", |_| Reply::new(403, FREE), Unknown, false),
     ("500", |_| Reply::new(500, FREE), Unknown, false),
@@ -62,7 +62,7 @@ async fn each_fault_of_tdmrep_json_leaves_nothing_permitted() {
         for _ in 0..2 {
             let page = client.get(&url).send().await.unwrap_or_else(|error| panic!("{name}: {error:?}"));
             let preferences = page.preferences();
-            assert_eq!(preferences.resolve(&Usage::Tdm), expected, "{name}");
+            assert_eq!(preferences.answer(&Usage::Tdm).preference(), expected, "{name}");
             assert_eq!(preferences.is_complete(), is_complete, "{name}");
             assert_eq!(preferences.training().preference(), expected, "{name}");
         }

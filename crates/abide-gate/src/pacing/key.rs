@@ -1,4 +1,7 @@
 //! The pacing key of a request: which requests share a delay.
+//!
+//! Some sites are one machine behind many names. With a wider key than the host they are paced as one, and everything that is known of a host
+//! then belongs to the key.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -329,7 +329,7 @@ impl Checker {
         host.last_end = Some(now);
     }
 
-    /// The server asks to be left alone, or the operator wants it to be. `throttled`: it is the robots.txt of this site that says so, by 429.
+    /// The server asks to be left alone, or the operator wants it to be. `throttled`: it is the robots.txt of this site that says so.
     pub(crate) fn throttles(&self, who: Who, host: usize, throttle: Throttle, throttled: Option<usize>) {
         let (now, mut state) = self.locked();
         let known = throttled.map(|origin| self.known(&state, who, origin)).unwrap_or_default();

@@ -271,8 +271,7 @@ impl Fetch for RobotsFetch {
             }
             if matches!(status.as_u16(), 429 | 503) {
                 let asked = headers.get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap());
-                let throttled = (status == StatusCode::TOO_MANY_REQUESTS).then_some(origin);
-                self.web.checker.throttles(self.who, host, throttle_of(asked), throttled);
+                self.web.checker.throttles(self.who, host, throttle_of(asked), Some(origin));
             }
             // The request ends with its body.
             let body = reply.into_body().map_err(move |error| {
