@@ -1,4 +1,6 @@
 //! Records of robots.txt.
+//!
+//! What one process has fetched, the others use. Which of them fetches is decided by the lease of the host, not here.
 
 use std::time::Duration;
 
