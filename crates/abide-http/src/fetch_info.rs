@@ -453,11 +453,9 @@ impl CallSpan {
     }
 
     /// Whether a subscriber records it.
-    pub(crate) fn is_enabled(&self) -> bool {
-        #[cfg(feature = "tracing")]
-        return !self.span.is_disabled();
-        #[cfg(not(feature = "tracing"))]
-        return false;
+    #[cfg(feature = "tracing")]
+    fn is_enabled(&self) -> bool {
+        !self.span.is_disabled()
     }
 
     /// A part of the call in which nothing is awaited.

@@ -108,6 +108,7 @@ pub(crate) struct Stray {
 /// Where such a meta stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(not(feature = "html"), allow(dead_code, reason = "only the scanner finds them"))]
 pub(crate) enum StrayPlace {
     /// Its name is in `property`.
     Property,
@@ -129,6 +130,7 @@ impl StrayPlace {
 }
 
 /// Strays that are kept of one page. An honest one has one or two.
+#[cfg(feature = "html")]
 const STRAYS_MAX: usize = 64;
 
 impl Head {
