@@ -166,7 +166,7 @@ impl Head {
     }
 
     /// The metas within the `noscript` elements of the head, which exist only for browsers without scripting. Their rules
-    /// count too (X19).
+    /// count too.
     pub fn noscript_metas(&self) -> &[Meta] {
         self.found.as_deref().map_or(&[], |found| &found.noscript_metas)
     }
