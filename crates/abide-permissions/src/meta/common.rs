@@ -163,7 +163,7 @@ fn read_element<'a>(mut tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8],
     match element {
         b"meta" => read_meta(&attributes, machine)?,
         // A link to a licence (RSL), of which a site has one, is for lol_html.
-        b"link" if attributes.get("type").is_some_and(may_be_license) => return Err(Unread::Unusual),
+        b"link" if attributes.kind.is_some_and(may_be_license) => return Err(Unread::Unusual),
         // Its content is a document of its own.
         b"template" => return Err(Unread::Unusual),
         _ => _ = machine.start_tag(element),
@@ -211,33 +211,45 @@ fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> R
 static END_TAG: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("</"));
 static COMMENT: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("<!--"));
 
-/// The values of the attributes that matter, as written, in the order of [`KEPT`].
+/// The values of the attributes that matter, as written.
 #[derive(Default)]
-struct Attributes<'a>([Option<&'a [u8]>; KEPT.len()]);
-
-const KEPT: [&str; 5] = ["name", "content", "property", "http-equiv", "type"];
+struct Attributes<'a> {
+    name: Option<&'a [u8]>,
+    content: Option<&'a [u8]>,
+    property: Option<&'a [u8]>,
+    http_equiv: Option<&'a [u8]>,
+    kind: Option<&'a [u8]>,
+}
 
 impl<'a> Attributes<'a> {
     fn put(&mut self, name: &[u8], value: &'a [u8]) {
-        let place = KEPT.iter().position(|kept| kept.as_bytes() == name).and_then(|at| self.0.get_mut(at));
+        let place = match name {
+            b"name" => &mut self.name,
+            b"content" => &mut self.content,
+            b"property" => &mut self.property,
+            b"http-equiv" => &mut self.http_equiv,
+            b"type" => &mut self.kind,
+            _ => return,
+        };
         // §13.2.5.33: of attributes with one name, the first counts.
-        place.map(|place| place.get_or_insert(value));
+        place.get_or_insert(value);
     }
 
-    fn get(&self, name: &str) -> Option<&'a [u8]> {
-        let at = KEPT.iter().position(|kept| *kept == name)?;
-        self.0.get(at).copied().flatten()
-    }
-
-    /// Whether each is text to lol_html as it is here: it drops a byte order mark at the start of a value.
+    /// Whether those of a meta are text to lol_html as they are here: it drops a byte order mark at the start of a value.
     fn are_text(&self) -> bool {
-        let is_text = |value: &&[u8]| str::from_utf8(value).is_ok_and(|text| !text.starts_with('\u{feff}'));
-        self.0.iter().flatten().all(is_text)
+        let is_text = |value: &[u8]| str::from_utf8(value).is_ok_and(|text| !text.starts_with('\u{feff}'));
+        [self.name, self.content, self.property, self.http_equiv].into_iter().flatten().all(is_text)
     }
 
-    /// The value as the DOM has it.
+    /// The value of an attribute of a meta, as the DOM has it.
     fn text(&self, name: &str) -> Option<Cow<'a, str>> {
-        Some(decoded(String::from_utf8_lossy(self.get(name)?)))
+        let value = match name {
+            "name" => self.name,
+            "content" => self.content,
+            "property" => self.property,
+            _ => self.http_equiv,
+        };
+        Some(decoded(String::from_utf8_lossy(value?)))
     }
 }
 
