@@ -1,7 +1,7 @@
 //! Writes one module for each Rust block of the pages that users read, so that `tests/snippets` compiles them as they are displayed.
 //!
-//! A block that is a program stands as it is. The lines of any other block become the body of an `async fn` that has the values and
-//! functions of `tests/snippets/context.rs` in scope: code hosts display rustdoc's hidden lines (`# …`), so no page may have any.
+//! A block that is a program stands as it is. The lines of any other block become the body of an `async fn`, and see nothing that they do not
+//! define or import: code hosts display rustdoc's hidden lines (`# …`), so no page may have any.
 //! Blocks marked `rust` are run, blocks marked `rust,no_run` are compiled.
 
 #![allow(clippy::restriction, reason = "a page that cannot be read ends the build")]
@@ -78,8 +78,7 @@ fn write_block(code: &mut String, page: &str, Block { line, run, text }: &Block)
     match program {
         true => code.push_str(text),
         false => {
-            code.push_str("use super::context::*;\n");
-            code.push_str("async fn shown(Given { abide, client, gate, page, url }: Given) -> Result<(), Box<dyn std::error::Error>> {\n");
+            code.push_str("async fn shown() -> Result<(), Box<dyn std::error::Error>> {\n");
             code.push_str(text);
             code.push_str("\nOk(())\n}\n");
         }

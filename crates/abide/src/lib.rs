@@ -136,3 +136,5 @@ pub use abide_permissions::{
     Preference, Preferences, Question, ReadOptions, TagRules, Usage, link_follow,
 };
 pub use abide_robots::{InvalidText, ProductToken, Target};
+/// The middleware chain that a client of abide is: its types stand in signatures of yours.
+pub use reqwest_middleware;
