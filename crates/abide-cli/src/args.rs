@@ -14,6 +14,7 @@ use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use url::{Host, Url};
 
+use crate::findings::Severity;
 use crate::sanitize::quoted;
 
 /// Crawl and fetch politely: robots.txt, delays, and what a page permits.
@@ -43,6 +44,8 @@ impl Cli {
             Command::Explain(args) => Some(&args.online.output),
             Command::Crawl(args) => Some(&args.online.output),
             Command::Lint(args) => Some(&args.online.output),
+            Command::Agents(args) => Some(&args.online.output),
+            Command::Watch(args) => Some(&args.online.output),
             Command::Completions { .. } | Command::Man | Command::Demo { .. } | Command::Identity(_) => None,
             Command::Fetch(args) => Some(&args.online.output),
         }
@@ -69,6 +72,12 @@ pub(crate) enum Command {
     /// Find mistakes in a robots.txt, with line and column
     #[command(after_long_help = examples("lint"))]
     Lint(LintArgs),
+    /// List what a robots.txt allows the crawlers that people ask about: search engines, AI training, AI answers, archives
+    #[command(after_long_help = examples("agents"))]
+    Agents(AgentsArgs),
+    /// Say what has changed in the robots.txt of sites since the last call; made for cron
+    #[command(after_long_help = examples("watch"))]
+    Watch(WatchArgs),
     /// Match URLs against a robots.txt file, offline
     #[command(after_long_help = examples("match"))]
     Match(MatchArgs),
@@ -164,8 +173,9 @@ pub(crate) struct MatchArgs {
 /// A robots.txt in a file, read for a crawler.
 #[derive(Debug, Args)]
 pub(crate) struct RobotsFile {
-    /// Product token of the crawler; several, with commas between, are a fallback chain: the first that robots.txt names counts
-    #[arg(short, long, value_name = "TOKEN", value_delimiter = ',', env = "ABIDE_AGENT")]
+    /// Product token of the crawler; several, with commas between, are a fallback chain: the first that robots.txt names counts. With several
+    /// --agent, match compares crawlers in a table
+    #[arg(short, long, value_name = "TOKEN", env = "ABIDE_AGENT")]
     #[arg(required_unless_present = "batch")]
     pub(crate) agent: Vec<String>,
     /// The robots.txt file, `-` for standard input
@@ -229,9 +239,12 @@ pub(crate) struct LintArgs {
     /// Print the description of a code, such as misspelt-key, and exit
     #[arg(long, value_name = "CODE")]
     pub(crate) explain: Option<String>,
-    /// How to print: text, or json (the same as --json)
+    /// How to print: text, json (the same as --json), github (annotations of a workflow) or sarif
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) format: Format,
+    /// The least severity that fails (exit status 1): error, warning or note
+    #[arg(long, value_name = "SEVERITY", default_value = "warning")]
+    pub(crate) fail_on: Severity,
     #[command(flatten)]
     pub(crate) online: Online,
     /// robots.txt files, `-` for standard input, or URLs of sites
@@ -243,6 +256,29 @@ pub(crate) struct LintArgs {
 pub(crate) enum Format {
     Text,
     Json,
+    Github,
+    Sarif,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentsArgs {
+    #[command(flatten)]
+    pub(crate) online: Online,
+    /// robots.txt files, `-` for standard input, or URLs of sites
+    #[arg(value_name = "FILE|URL", required = true)]
+    pub(crate) files: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArgs {
+    /// Where the files of the last call are kept [default: abide/watch among the user's state]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) online: Online,
+    /// URLs of the sites
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) sites: Vec<String>,
 }
 
 #[derive(Debug, Args)]
@@ -650,7 +686,7 @@ mod tests {
         let command = Cli::command();
         let help = |call| Some((call, clap::Command::get_after_long_help(call)?.to_string()));
         let calls: Vec<_> = command.get_subcommands().filter_map(help).collect();
-        assert_eq!(calls.len(), 9);
+        assert_eq!(calls.len(), 11);
         for (call, help) in calls {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
             assert!(help.starts_with("Exit status: 0") && !examples.is_empty(), "{help}");

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::args::DirectivesArgs;
 use crate::batch::{self, OneOrMore};
-use crate::input::{self, UrlOrPath, robots_and_urls, tokens};
+use crate::input::{self, UrlOrPath, chain, robots_and_urls, tokens};
 use crate::sanitize::public;
 use crate::status::{Status, UsageError};
 use crate::style::{self, PLAIN};
@@ -48,7 +48,7 @@ pub(crate) fn run(args: DirectivesArgs) -> anyhow::Result<Status> {
     if let Some(input) = &args.batch {
         return batch::run(input, &args.file.agent, answer);
     }
-    let tokens = tokens(&args.file.agent).map_err(UsageError)?;
+    let tokens = tokens(&chain(&args.file.agent)).map_err(UsageError)?;
     let (body, texts) = robots_and_urls(args.file.robots.as_deref().unwrap_or(Path::new("-")), &args.urls)?;
     let rules = Rules::parse(&body, &tokens);
     input::each(&texts, args.output.json, |text, url| {

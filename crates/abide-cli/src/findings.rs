@@ -301,7 +301,7 @@ const NON_STANDARD: [(&str, &str); 5] = [
 ];
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Severity {
     /// Something of the file is not read, or not as its author can have meant it.

@@ -13,6 +13,11 @@ use crate::sanitize::quoted;
 use crate::status::{Status, UsageError, wrong_usage};
 use crate::style;
 
+/// The parts of chains, one behind the other.
+pub(crate) fn chain(agents: &[String]) -> Vec<String> {
+    agents.iter().flat_map(|agent| agent.split(',')).map(str::to_owned).collect()
+}
+
 /// The chain of product tokens. Offline, tokens such as MJ12bot are understood, too.
 pub(crate) fn tokens(agents: &[String]) -> Result<Vec<ProductToken>, String> {
     if agents.is_empty() {

@@ -4,6 +4,7 @@
 
 #![allow(clippy::arithmetic_side_effects, reason = "it counts pages, lines and milliseconds of one run")]
 
+mod agents;
 mod args;
 mod batch;
 mod check;
@@ -26,11 +27,13 @@ mod online;
 mod outcome;
 mod proxy;
 mod recorder;
+mod robots_texts;
 mod sanitize;
 mod status;
 mod stores;
 mod style;
 mod tags;
+mod watch;
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
@@ -66,6 +69,8 @@ fn main() -> ExitCode {
         Command::Crawl(args) => crawl::run(*args),
         Command::Explain(args) => explain::run(&args),
         Command::Lint(args) => lint::run(&args),
+        Command::Agents(args) => agents::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Identity(call) => identity::run(&call),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),

@@ -9,34 +9,89 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::MatchArgs;
 use crate::batch::{self, OneOrMore};
-use crate::input::{self, one_stdin, parse_url, read_file, robots_and_urls, tokens};
+use crate::input::{self, Given, UrlOrPath, one_stdin, parse_url, read_file, robots_and_urls, tokens};
 use crate::json::{self, Match, RuleLine};
 use crate::sanitize::public;
-use crate::status::{Status, UsageError};
+use crate::status::{Status, UsageError, wrong_usage};
 use crate::style;
 
 pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
     if let (Some(input), None) = (&args.batch, &args.file.robots) {
         return batch::run(input, &args.file.agent, answer);
     }
-    let tokens = tokens(&args.file.agent).map_err(UsageError)?;
+    let crawlers = args.file.agent.iter().map(|chain| tokens(&input::chain(std::slice::from_ref(chain))));
+    let crawlers = crawlers.collect::<Result<Vec<_>, _>>().map_err(UsageError)?;
     let robots = args.file.robots.as_deref().unwrap_or(Path::new("-"));
     if let Some(input) = &args.batch {
+        let [tokens] = crawlers.as_slice() else { return wrong_usage("--batch takes one --agent") };
         one_stdin(robots, input == Path::new("-"))?;
-        let rules = Rules::parse(&read_file(robots)?, &tokens);
+        let rules = Rules::parse(&read_file(robots)?, tokens);
         return batch::each_line(input, |line| bulk(&rules, line));
     }
     let (body, texts) = robots_and_urls(robots, &args.urls)?;
-    let rules = Rules::parse(&body, &tokens);
-    input::each(&texts, args.output.json, |text, url| {
+    let rules: Vec<Rules> = crawlers.iter().map(|tokens| Rules::parse(&body, tokens)).collect();
+    match rules.as_slice() {
+        [rules] => one_crawler(rules, &texts, args.output.json),
+        _ => several_crawlers(&args.file.agent, &rules, &texts, args.output.json),
+    }
+}
+
+fn one_crawler(rules: &Rules, texts: &[Given<UrlOrPath>], is_json: bool) -> anyhow::Result<Status> {
+    input::each(texts, is_json, |text, url| {
         let verdict = rules.verdict(&url.target());
-        if args.output.json {
+        if is_json {
             style::print_json(&Match::new(Some(public(text).into()), &verdict))?;
         } else {
             style::say_verdict(style::mark(verdict.is_allowed()), &public(text), &verdict.to_string())?;
         }
         Ok(Status::of(verdict.is_allowed()))
     })
+}
+
+/// A row for each URL, and a column for each crawler; as JSON an object for each of both.
+fn several_crawlers(
+    agents: &[String],
+    rules: &[Rules],
+    texts: &[Given<UrlOrPath>],
+    is_json: bool,
+) -> anyhow::Result<Status> {
+    let columns = || agents.iter().zip(rules);
+    if !is_json {
+        let heads = agents.iter().map(|agent| (style::NAME, format!("{agent:<0$}  ", width(agent))));
+        style::say(&heads.collect::<Vec<_>>())?;
+    }
+    input::each(texts, is_json, |text, url| {
+        let target = url.target();
+        let mut row = Vec::new();
+        let mut is_allowed = true;
+        for (agent, rules) in columns() {
+            let verdict = rules.verdict(&target);
+            is_allowed &= verdict.is_allowed();
+            if is_json {
+                let found = Match::new(Some(public(text).into()), &verdict);
+                style::print_json(&AgentMatch { agent, found })?;
+            }
+            let (colour, word) = style::mark(verdict.is_allowed());
+            row.push((colour, format!("{word:<0$}  ", width(agent))));
+        }
+        if !is_json {
+            row.push((style::PLAIN, public(text).into()));
+            style::say(&row)?;
+        }
+        Ok(Status::of(is_allowed))
+    })
+}
+
+/// Of a column: `allow` has five letters.
+fn width(agent: &str) -> usize {
+    agent.chars().count().max(5)
+}
+
+#[derive(Debug, Serialize)]
+struct AgentMatch<'a> {
+    agent: &'a str,
+    #[serde(flatten)]
+    found: Match,
 }
 
 /// What a line of a bulk match is answered with: what differs from URL to URL, and not what is the same for the whole file.

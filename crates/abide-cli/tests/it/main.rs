@@ -15,6 +15,7 @@ mod pacing;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod watch;
 
 use std::io::Write;
 use std::net::SocketAddr;
