@@ -77,7 +77,9 @@ fn main() -> ExitCode {
         Command::Fetch(args) => fetch::run(&args),
         Command::Demo { report } => demo::run(report.as_deref()),
     };
-    match result {
+    // Also where the call has failed: what came before is still an answer.
+    let flushed = style::flush();
+    match result.and_then(|status| flushed.map(|()| status).map_err(Into::into)) {
         Ok(status) => status.into(),
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

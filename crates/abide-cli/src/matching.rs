@@ -29,6 +29,7 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
         return batch::each_line(input, |line| bulk(&rules, line));
     }
     let (body, texts) = robots_and_urls(robots, &args.urls)?;
+    style::collect_output();
     let rules: Vec<Rules> = crawlers.iter().map(|tokens| Rules::parse(&body, tokens)).collect();
     match rules.as_slice() {
         [rules] => one_crawler(rules, &texts, args.output.json),

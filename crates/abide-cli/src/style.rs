@@ -3,8 +3,9 @@
 //! What a site wrote passes `sanitize` on its way to a terminal, so calls print with these functions and not with `println!`.
 
 use std::fmt;
-use std::io::Write;
+use std::io::{BufWriter, IsTerminal, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
@@ -52,7 +53,40 @@ pub(crate) fn note(what: fmt::Arguments<'_>) {
 
 static IS_QUIET: AtomicBool = AtomicBool::new(false);
 
+/// Output that goes to a file or a pipe, and is written in large pieces.
+struct Buffer {
+    out: BufWriter<std::io::Stdout>,
+    has_colours: bool,
+}
+
+static BUFFER: Mutex<Option<Buffer>> = Mutex::new(None);
+
+fn buffer() -> MutexGuard<'static, Option<Buffer>> {
+    BUFFER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From here on [`say`] and [`print_json`] collect their lines, unless a terminal shows them. For calls that answer as fast as they can, and
+/// print in no other way; [`flush`] ends it.
+pub(crate) fn collect_output() {
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        let has_colours = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
+        *buffer() = Some(Buffer { out: BufWriter::with_capacity(BUFFER_LEN, stdout), has_colours });
+    }
+}
+
+const BUFFER_LEN: usize = 256 * 1024;
+
+/// Writes what was collected.
+pub(crate) fn flush() -> std::io::Result<()> {
+    buffer().take().map_or(Ok(()), |mut buffer| buffer.out.flush())
+}
+
 pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
+    if let Some(Buffer { out, .. }) = &mut *buffer() {
+        write_json(&mut *out, value)?;
+        return Ok(out.write_all(b"\n")?);
+    }
     let mut out = std::io::stdout().lock();
     write_json(&mut out, value)?;
     Ok(out.write_all(b"\n")?)
@@ -63,7 +97,14 @@ pub(crate) type Styled<'a> = (Style, &'a str);
 
 /// One line on standard output. Whatever stands in its parts is escaped here, so that only the colours command the terminal.
 pub(crate) fn say<T: AsRef<str>>(parts: &[(Style, T)]) -> std::io::Result<()> {
-    writeln!(anstream::stdout().lock(), "{}", line(parts))
+    match &mut *buffer() {
+        Some(Buffer { out, has_colours: true }) => writeln!(out, "{}", line(parts)),
+        Some(Buffer { out, .. }) => {
+            parts.iter().try_for_each(|(_, text)| write!(out, "{}", sanitized(text.as_ref())))?;
+            out.write_all(b"\n")
+        }
+        None => writeln!(anstream::stdout().lock(), "{}", line(parts)),
+    }
 }
 
 /// The same on standard error.
