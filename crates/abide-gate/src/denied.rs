@@ -1,7 +1,7 @@
 //! Why a request did not go out: the refusal of the gate and of every client that is built on it.
 //!
 //! A refusal is an answer, not an accident: it carries the rule, the hop, and when to ask again. What every refusal has is in `Inner` and, without its
-//! URL, in `Refusal`, so one more field is added here alone; what one kind has is in [`DeniedKind`].
+//! URL, in `DenialCause`, so one more field is added here alone; what one kind has is in [`DeniedKind`].
 
 use std::error::Error;
 use std::fmt;
@@ -29,7 +29,7 @@ pub struct Denied {
 /// What every refusal has.
 #[derive(Debug, Clone)]
 struct Inner {
-    refusal: Refusal,
+    refusal: DenialCause,
     url: Url,
     redirects: Vec<(Url, StatusCode)>,
     decided_at: WallMillis,
@@ -37,21 +37,21 @@ struct Inner {
 
 /// A refusal without its URL: the callers that wait for one robots.txt share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Refusal {
+pub(crate) struct DenialCause {
     pub(crate) kind: DeniedKind,
     pub(crate) retry_at: Option<WallMillis>,
     /// The host or group that a deferred request waits for, where that need not be the host of the URL.
     pub(crate) key: Option<Box<str>>,
 }
 
-impl Refusal {
+impl DenialCause {
     pub(crate) fn deferred(reason: DeferReason, retry_at: WallMillis, key: Option<&str>) -> Self {
         let (retry_at, key) = (Some(retry_at), key.map(Into::into));
         Self { retry_at, key, ..DeniedKind::Deferred { reason }.into() }
     }
 }
 
-impl From<DeniedKind> for Refusal {
+impl From<DeniedKind> for DenialCause {
     /// Without a time to retry.
     fn from(kind: DeniedKind) -> Self {
         Self { kind, retry_at: None, key: None }
@@ -164,7 +164,7 @@ impl Denied {
     }
 
     #[cold]
-    pub(crate) fn by(refusal: Refusal, url: &Url, now: WallMillis) -> Self {
+    pub(crate) fn by(refusal: DenialCause, url: &Url, now: WallMillis) -> Self {
         let (url, redirects) = (without_userinfo(url), Vec::new());
         Self { inner: Arc::new(Inner { refusal, url, redirects, decided_at: now }) }
     }
@@ -301,7 +301,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A Location may be 300 KB long.
         let shown = |url: &Url| Escaped(url.as_str().as_bytes()).to_string();
-        let Inner { refusal: Refusal { kind, retry_at, key }, url, redirects, .. } = &*self.inner;
+        let Inner { refusal: DenialCause { kind, retry_at, key }, url, redirects, .. } = &*self.inner;
         let hop = match redirects.len() {
             0 => String::new(),
             number => format!(" (redirect {number})"),

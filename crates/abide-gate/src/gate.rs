@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::builder::GateBuilder;
 use crate::clock::has_timers;
-use crate::denied::{Denied, DeniedKind, Refusal};
+use crate::denied::{DenialCause, Denied, DeniedKind};
 use crate::event::Event;
 use crate::paced::{file_delay, last_delay};
 use crate::pacing::{BackoffCause, DeferReason, HostReport, NextHop, NextSlot, Pacer, Permit};
@@ -216,7 +216,7 @@ impl Gate {
         if slot.wait <= left {
             return Ok(());
         }
-        Err(self.denied(Refusal::deferred(DeferReason::Robots, slot.not_before.into(), None), url))
+        Err(self.denied(DenialCause::deferred(DeferReason::Robots, slot.not_before.into(), None), url))
     }
 
     /// Acquires a permit of the host of a URL that `verdict` allows, within `left`. The wait is taken from that, also if it ends in an error.
@@ -237,7 +237,7 @@ impl Gate {
                 if verdict.is_robots_txt() { last_delay(&self.pacer, url) } else { verdict.crawl_delay() };
             let began = self.clock.now();
             let permit = self.pacer.acquire(url, delay.unwrap_or_default(), *left).await;
-            let until_now = |_: &Refusal| self.clock.now().saturating_duration_since(began);
+            let until_now = |_: &DenialCause| self.clock.now().saturating_duration_since(began);
             *left = left.saturating_sub(permit.as_ref().map_or_else(until_now, Permit::waited));
             let permit = permit.map_err(|refusal| self.denied(refusal, url))?;
             // After a wait the rules are checked again: they may have changed meanwhile, also those of a fresh entry.
@@ -376,7 +376,7 @@ impl Gate {
     }
 
     /// The refusal of `url`, by the pacer's own reason also where its robots.txt was refused: the caller may hold an open response of the host.
-    pub(crate) fn denied(&self, refusal: impl Into<Refusal>, url: &Url) -> Denied {
+    pub(crate) fn denied(&self, refusal: impl Into<DenialCause>, url: &Url) -> Denied {
         Denied::by(refusal.into(), url, self.clock.wall())
     }
 }

@@ -11,7 +11,7 @@ use super::backoff::BackoffCause;
 use super::host::{Due, PacedHost, Request, WaitReason};
 use super::pacer::Pacer;
 use crate::clock::Moment;
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::event::Event;
 use crate::text::Escaped;
 use crate::{Failure, WallMillis};
@@ -131,7 +131,7 @@ impl Pacer {
     /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out why. The earliest sensible time to
     /// come back is the end of the backoff, or when the queue as it stands has drained, and a delay behind those that were deferred before.
     /// Nothing is reserved: the first to come is the first to go.
-    pub(crate) fn defer(&self, key: &str, request: &Request<'_>, due: Due, now: Moment) -> Refusal {
+    pub(crate) fn defer(&self, key: &str, request: &Request<'_>, due: Due, now: Moment) -> DenialCause {
         // The user's clock is read before the lock is taken.
         let wall = self.wall();
         let url = BuildHasherDefault::<DefaultHasher>::default().hash_one(request.url);
@@ -147,7 +147,7 @@ impl Pacer {
         });
         let (at, reason) = deferred.unwrap_or((earliest, DeferReason::OtherProcess));
         self.observers.notify(&Event::Deferred { key, wait: at.since(now), reason: &reason });
-        Refusal::deferred(reason, self.wall_at(now, at), Some(key))
+        DenialCause::deferred(reason, self.wall_at(now, at), Some(key))
     }
 }
 

@@ -13,13 +13,13 @@ use super::host::{PacedHost, Terms};
 use super::pacer::Pacer;
 
 use crate::clock::Moment;
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::{Host, Stats, WallMillis};
 
 impl Pacer {
     /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
     /// Refuses as [`acquire`](Self::acquire) does, but never defers.
-    pub(crate) fn next_slot(&self, url: &Url, crawl_delay: Duration) -> Result<NextSlot, Refusal> {
+    pub(crate) fn next_slot(&self, url: &Url, crawl_delay: Duration) -> Result<NextSlot, DenialCause> {
         let now = self.now()?;
         let (key, terms) = self.key_and_terms(url, crawl_delay)?;
         Ok(self.slot_at(&key, terms, now))

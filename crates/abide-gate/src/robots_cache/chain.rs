@@ -10,7 +10,7 @@ use http::header::{CONTENT_TYPE, HeaderValue};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::robots_cache::fetch::{
     FetchError, NoResponse, PermitWait, RobotsRequest, RobotsResponse, StoredMeanwhile, Validators,
 };
@@ -24,7 +24,7 @@ use crate::{BoxFuture, Coding, Failure, Origin};
 /// The pacer deferred a request: this is no attempt.
 #[derive(Debug, Clone)]
 pub(super) struct DeferredFetch {
-    pub(super) why: Box<Refusal>,
+    pub(super) why: Box<DenialCause>,
     /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be in vain.
     pub(super) sent: bool,
     /// How far it came: the next attempt begins with the last of these URLs. If each began at the first one, a redirect to the same host would

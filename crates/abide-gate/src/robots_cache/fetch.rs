@@ -20,7 +20,7 @@ use httpdate::{fmt_http_date, parse_http_date};
 use tokio::time::timeout;
 use url::Url;
 
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::origin::Short;
 use crate::pacing::NextHop;
 use crate::text::Escaped;
@@ -423,7 +423,7 @@ pub struct FetchError {
 pub(super) enum NoResponse {
     Failed(Failure),
     /// By the pacer. Nothing was sent, so that it does not count as an attempt.
-    Deferred(Box<Refusal>),
+    Deferred(Box<DenialCause>),
     /// Nothing was sent, because [another process](RobotsRequest::is_stored_meanwhile) has sent it.
     StoredMeanwhile,
 }
@@ -434,7 +434,7 @@ impl FetchError {
         Self { why: NoResponse::Failed(failure), text: Arc::from(text.into()), may_be_repeated: false }
     }
 
-    pub(crate) fn deferred(why: Refusal) -> Self {
+    pub(crate) fn deferred(why: DenialCause) -> Self {
         let text = Arc::from("the request waits for the rate limit of its host");
         Self { why: NoResponse::Deferred(Box::new(why)), text, may_be_repeated: false }
     }
