@@ -33,6 +33,7 @@ pub struct Gate {
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) overrides: Arc<AtomicU64>,
+    pub(crate) trusts_status: bool,
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
 }
 
@@ -333,9 +334,9 @@ impl Gate {
 
     /// Counts since the start, and sums over all hosts that are known. Looks at each of them.
     pub fn stats(&self) -> Stats {
-        let Stats { hosts, in_flight, waiting, backed_off, .. } = self.pacer.stats();
+        let Stats { hosts, in_flight, waiting, backed_off, refusing, .. } = self.pacer.stats();
         let overrides = self.overrides.load(Ordering::Relaxed);
-        Stats { overrides, hosts, in_flight, waiting, backed_off, ..self.robots.stats() }
+        Stats { overrides, hosts, in_flight, waiting, backed_off, refusing, ..self.robots.stats() }
     }
 
     /// Gives up all leases in the shared store and saves the last backoffs, within `limit`. Returns whether all of that is done. Without a
@@ -349,6 +350,11 @@ impl Gate {
     /// The signer of requests, if requests are signed.
     pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {
         self.signer.as_ref()
+    }
+
+    /// Whether responses are read by their status alone ([`GateBuilder::danger_trust_status`]).
+    pub fn trusts_status(&self) -> bool {
+        self.trusts_status
     }
 
     /// How long a call may wait for permits, unless it sets its own limit.

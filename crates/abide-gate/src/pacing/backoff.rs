@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::retry_after::RETRY_AFTER_MAX;
 use super::store::Backoff;
 use crate::clock::Moment;
+use crate::{Refusal, WallMillis};
 
 /// Why a host is backed off.
 ///
@@ -37,6 +38,19 @@ pub enum BackoffCause {
     Operator,
     /// Another process set it.
     Shared,
+    /// The server refuses us, so the host is held: as other processes that share the store are told.
+    Refusing {
+        /// Who refuses, if that was recognised.
+        by: Option<Refusal>,
+        /// When the first refusal of the row came.
+        since: WallMillis,
+        /// How many there were.
+        responses: u32,
+        /// The last status.
+        status: u16,
+        /// How often the host was held in a row: each time for twice as long.
+        holds: u8,
+    },
 }
 
 /// The backoff of one host. It may have passed; throttles outlive it.

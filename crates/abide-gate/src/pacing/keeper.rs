@@ -13,6 +13,7 @@ use tokio::time::{timeout, timeout_at};
 
 use super::hosts::{Effects, Hosts};
 use super::lease::{HostLease, Lease, LeaseSignals, Plan, RETRY, SLACK, StoreOutage, StoreView};
+use super::observe::notify_of;
 use super::policy::{OnStoreOutage, Sharing};
 use super::queue::wake;
 use super::store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
@@ -178,6 +179,7 @@ impl Keeper {
             }
             known.replied(changes, last);
         });
+        self.hosts.find(key, |host| host.sent_elsewhere(last, now));
         Some(lease)
     }
 
@@ -186,9 +188,8 @@ impl Keeper {
         let mut effects = Effects::default();
         let merged = self.hosts.find(key, |host| host.merge_backoff(theirs, now, &mut effects.wakers));
         wake(effects.wakers);
-        let Some(backoff) = merged.flatten() else { return false };
-        let (lasts, cause) = (backoff.until.since(now), backoff.cause);
-        self.observers.notify(&Event::BackedOff { key, lasts, cause });
+        let Some((before, after)) = merged.flatten() else { return false };
+        notify_of(&self.observers, key, &before, &after, now);
         true
     }
 

@@ -23,7 +23,7 @@
 //!                     lease    whether this process has the lease of the host, if processes share a HostStore
 //!                     keeper   asks the store for leases, renews them and gives them up
 //!        Permit ◀──── pacer    on the wire, until the response has ended
-//!        observe ───▶ wait_request  what the response asks for; backoff; breaker: faults and server errors
+//!        observe ───▶ wait_request  what the response asks for; backoff; breaker: faults and server errors; refusals: the row of 403s
 //! ```
 //!
 //! # Not done here
@@ -57,6 +57,7 @@ mod next_hop;
 mod observe;
 mod open_bodies;
 mod rate_limit;
+mod refusals;
 mod report;
 mod retry_after;
 mod wait_request;
@@ -73,6 +74,7 @@ pub(crate) use host::Purpose;
 pub use host_state::HostEntry;
 pub use key::PacingKey;
 pub use next_hop::NextHop;
+pub use observe::RefusalReporter;
 pub(crate) use pacer::Pacer;
 pub use pacer::Permit;
 pub use policy::{DELAY_MAX, FILE_DELAY_MAX, OnStoreOutage, PacePolicy};

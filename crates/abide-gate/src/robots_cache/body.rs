@@ -50,6 +50,18 @@ pub(crate) async fn read(
     Ok(if read.len() > limit { (cut(read, limit), true) } else { (read, false) })
 }
 
+/// The first `len` bytes, or as many as come before the end or an error.
+pub(crate) async fn start(mut body: FetchBody, len: usize) -> Vec<u8> {
+    let mut read = Vec::new();
+    while read.len() < len {
+        tokio::task::coop::consume_budget().await;
+        let Some(Ok(frame)) = body.frame().await else { break };
+        let Ok(data) = frame.into_data() else { continue };
+        append(&mut read, &data, len);
+    }
+    read
+}
+
 /// Appends what still fits. The buffer doubles, but never beyond what it may hold.
 fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
     let room = len_max.saturating_sub(read.len());
