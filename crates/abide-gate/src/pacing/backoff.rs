@@ -53,6 +53,33 @@ pub enum BackoffCause {
     },
 }
 
+impl BackoffCause {
+    /// The cause as a word of letters, digits and colons, for stores: `429:60000`, `503`, `calm`, `operator`, `shared`.
+    pub fn encode(self) -> String {
+        match self {
+            Self::Answer { status, retry_after: None } => status.to_string(),
+            Self::Answer { status, retry_after: Some(asked) } => format!("{status}:{}", asked.as_millis()),
+            Self::EnhanceYourCalm => "calm".to_owned(),
+            Self::Operator => "operator".to_owned(),
+            Self::Shared => "shared".to_owned(),
+        }
+    }
+
+    /// The cause that [`encode`](Self::encode) has written. Another word is [`Shared`](Self::Shared), because a later version may know more
+    /// causes, and theirs are backoffs all the same.
+    pub fn decode(word: &str) -> Self {
+        let (first, asked) = word.split_once(':').unwrap_or((word, ""));
+        match (first, first.parse()) {
+            (_, Ok(status)) => {
+                Self::Answer { status, retry_after: asked.parse().ok().map(Duration::from_millis) }
+            }
+            ("calm", _) => Self::EnhanceYourCalm,
+            ("operator", _) => Self::Operator,
+            _ => Self::Shared,
+        }
+    }
+}
+
 /// The backoff of one host. It may have passed; throttles outlive it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HostBackoff {
@@ -85,8 +112,10 @@ impl Default for HostBackoff {
 }
 
 impl HostBackoff {
+    /// It is over, and so is the time for which its throttles are kept: there are none after a backoff by the operator.
     pub(crate) fn is_forgiven(&self, now: Moment) -> bool {
-        self.until.plus(THROTTLES_KEPT) <= now
+        let kept = if self.throttles > 0 { THROTTLES_KEPT } else { Duration::ZERO };
+        self.until.plus(kept) <= now
     }
 
     pub(crate) fn throttles_at(&self, now: Moment) -> u8 {
@@ -123,10 +152,10 @@ impl HostBackoff {
     /// over matters for its throttles.
     pub(crate) fn extended(&self, cause: BackoffCause, until: Moment, throttles: u8, now: Moment) -> Self {
         let other = Self { began: now.min(until), until, throttles, cause };
-        if !other.counts(now) {
+        if other.is_forgiven(now) {
             return *self;
         }
-        if !self.counts(now) {
+        if self.is_forgiven(now) {
             return other;
         }
         let throttles = throttles.max(self.throttles);
@@ -148,12 +177,7 @@ impl HostBackoff {
     pub(crate) fn shared(&self, now: Moment) -> Option<Backoff> {
         let (left, over) = (self.until.since(now), now.since(self.until));
         let (throttles, cause) = (self.throttles, self.cause);
-        self.counts(now).then_some(Backoff { left, over, throttles, cause })
-    }
-
-    /// It is not over, or its throttles are not forgiven.
-    fn counts(&self, now: Moment) -> bool {
-        now < self.until || self.throttles_at(now) > 0
+        (!self.is_forgiven(now)).then_some(Backoff { left, over, throttles, cause })
     }
 }
 
@@ -175,6 +199,23 @@ mod tests {
     use crate::clock::second;
 
     const PLAIN: BackoffCause = BackoffCause::Answer { status: 429, retry_after: None };
+
+    #[test]
+    fn a_cause_survives_as_a_word() {
+        let answer = |status, retry_after| BackoffCause::Answer { status, retry_after };
+        for (cause, word) in [
+            (answer(429, None), "429"),
+            (answer(503, Some(FIRST)), "503:60000"),
+            (BackoffCause::EnhanceYourCalm, "calm"),
+            (BackoffCause::Operator, "operator"),
+            (BackoffCause::Shared, "shared"),
+        ] {
+            assert_eq!((cause.encode().as_str(), BackoffCause::decode(word)), (word, cause));
+        }
+        for word in ["", "later", "429x:1", "-1", "99999"] {
+            assert_eq!(BackoffCause::decode(word), BackoffCause::Shared, "{word}");
+        }
+    }
 
     #[test]
     fn a_backoff_without_retry_after_doubles_from_60_s_to_24_h() {

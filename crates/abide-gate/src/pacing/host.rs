@@ -714,7 +714,7 @@ mod tests {
         host.tidy(at(1));
         assert!(host.busy.is_none(), "an empty queue");
         let mut feedback = Feedback::default();
-        (feedback.backoff.began, feedback.backoff.until) = (at(1), at(60));
+        (feedback.backoff.began, feedback.backoff.until, feedback.backoff.throttles) = (at(1), at(60), 1);
         host.set_feedback(feedback, at(1), &mut Wakers::new());
         host.tidy(at(60 + 30 * 60 - 1));
         assert!(host.busy.is_some(), "its throttles are not forgiven yet");

@@ -4,6 +4,7 @@
 //! given up independently of the requests that need it. The tasks end when nothing needs them, or with the pacer, which they do not know.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub(crate) struct Keeper {
     /// What differs between processes and stays the same in one.
     seed: u64,
     holder: HolderId,
+    /// Of the next call.
+    number: AtomicU64,
     health: Mutex<StoreHealth>,
     /// Where tasks are started from, if a response is observed outside a runtime.
     runtime: OnceLock<Handle>,
@@ -75,6 +78,7 @@ impl Keeper {
             jitter: Jitter::new(Some(seed)),
             seed,
             holder: HolderId::random(),
+            number: AtomicU64::new(1),
             health: Mutex::default(),
             runtime: OnceLock::new(),
             count: watch::Sender::new(0),
@@ -162,7 +166,8 @@ impl Keeper {
         // Counted as the backoff is read: a change after that is sent once more, and none is taken for saved that was not sent.
         let (changes, state) = self.hosts.find(key, |host| host.shared(asked)).flatten()?;
         let sent = state.backoff;
-        let reply = self.command(key, LeaseAsk { holder: self.holder, want, state }).await;
+        let ask = LeaseAsk { holder: self.holder, number: self.number(), want, state };
+        let reply = self.command(key, ask).await;
         let now = self.now();
         let (lease, state) = reply.map_err(|error| self.failed(key, &error, asked, now)).ok()?;
         // What was sent comes back as the store got it, and seems longer here by the round trip. Stores may round it up.
@@ -181,6 +186,10 @@ impl Keeper {
         });
         self.hosts.find(key, |host| host.sent_elsewhere(last, now));
         Some(lease)
+    }
+
+    fn number(&self) -> u64 {
+        self.number.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns whether it is news.
@@ -219,7 +228,8 @@ impl Keeper {
             health.host.clone()
         };
         let Some(key) = key else { return };
-        let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
+        let (holder, number) = (HolderId::random(), self.number());
+        let ask = LeaseAsk { holder, number, want: Want::Release, state: HostState::default() };
         let reply = self.command(&key, ask).await;
         let (asked, now) = (now, self.now());
         match reply {

@@ -63,6 +63,7 @@ mod retry_after;
 mod wait_request;
 
 // Several processes.
+mod host_codec;
 mod host_state;
 mod keeper;
 mod lease;

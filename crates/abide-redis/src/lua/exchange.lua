@@ -11,19 +11,20 @@ local MINUTE, HOUR, DAY, CREDIBLE, KEPT = 60e6, 3600e6, 86400e6, 97200e6, 1800e6
 local NONE, WAITING_MAX = '0', 64
 local since = born(KEYS[2])
 
--- What is stored: when a request was last on its way, the delay, the backoff and its throttle count and cause; who has the lease until
--- when, by which command; who waits for it, in line, each until when; under which marker; and when all this was written.
+-- What is stored is the text of `HostEntry::encode`, and under which marker it was written: when a request was last on its way, the delay, the
+-- backoff and its throttle count and cause; who has the lease until when, by which call; who waits for it, in line, each until when; and the time
+-- of the last exchange.
 local last, delay, backoff, throttles, cause = 0, 0, 0, 0, 'none'
 local has, till, by, waiting, of = NONE, 0, 0, {}, text(since)
 local row, stored = unsealed(KEYS[1])
 local body
 if stored then
-  local fields = '^((%d+) (%d+) (%d+) (%d+) ([%w:]+) (%w+) (%d+) (%d+) ([%w:,]+) (%d+)) (%d+)$'
+  local fields = '^((%d+) (%d+) (%d+) (%d+) ([%w:]+) (%w+) (%d+) (%d+) ([%w:,]+)) (%d+) (%d+)$'
   local found = {(row or ''):match(fields)}
   if found[1] then
-    body, cause, has, of = found[1], found[6], found[7], found[11]
+    body, cause, has, of = found[1], found[6], found[7], found[12]
     -- The clock was set back by so much: no time has passed since.
-    local ahead = math.max(tonumber(found[12]) - now, 0)
+    local ahead = math.max(tonumber(found[11]) - now, 0)
     local function past(time) return math.max(tonumber(time) - ahead, 0) end
     -- Each within what a process can have written, or a row made by hand could keep a host for years.
     last, delay, backoff = math.min(past(found[2]), now), math.min(tonumber(found[3]), DAY), past(found[4])
@@ -73,7 +74,7 @@ local function is_another(one) return one ~= holder end
 local verdict, wait = 'released', 0
 if want == 'release' then
   -- Unless it was taken again while this command was on its way.
-  if has == holder and by < number then has = NONE end
+  if has == holder and by <= number then has = NONE end
   keep(is_another)
 else
   local grace = since + ttl
@@ -99,7 +100,8 @@ else
   if blocked <= now then
     -- Until the grace was over, a process may have sent a request under a lease that was lost.
     if want == 'lease' then last = math.max(last, math.min(grace, now)) end
-    has, till, by = holder, now + ttl, number
+    by = has == holder and math.max(by, number) or number
+    has, till = holder, now + ttl
     keep(is_another)
     verdict = waiting[1] and 'wanted' or 'leased'
   else
@@ -121,18 +123,18 @@ for _, place in ipairs(waiting) do
   table.insert(line, place[1] .. ':' .. text(place[2]))
 end
 kept_until, line = kept_until + MINUTE, waiting[1] and table.concat(line, ',') or NONE
-local new = {text(last), text(delay), text(backoff), text(throttles), cause, has, text(till), text(by), line, text(since)}
+local new = {text(last), text(delay), text(backoff), text(throttles), cause, has, text(till), text(by), line}
 new = table.concat(new, ' ')
 -- A key of a host that is not in use is removed, so the store holds only hosts of the last minutes and backoffs.
 if kept_until <= now then
   if stored then redis.call('DEL', KEYS[1]) end
 -- Each write goes to replicas and to the append-only file, so one that would change nothing is left out.
-elseif new ~= body then
-  redis.call('SET', KEYS[1], sealed(KEYS[1], new .. ' ' .. text(now)), 'PX', text(math.ceil((kept_until - now) / 1000)))
+elseif new ~= body or of ~= text(since) then
+  redis.call('SET', KEYS[1], sealed(KEYS[1], new .. ' ' .. text(now) .. ' ' .. text(since)), 'PX', text(math.ceil((kept_until - now) / 1000)))
 end
 
 -- A server that takes no writes is away, and must say so to a process that only asks whether it is back.
-if want == 'release' and (kept_until <= now or new == body) then mark(KEYS[2], since) end
+if want == 'release' and (kept_until <= now or (new == body and of == text(since))) then mark(KEYS[2], since) end
 
 quiet = last > 0 and now - last or -1
 if backoff == 0 then return {verdict, wait, quiet, delay, -1, 0, 0, ''} end

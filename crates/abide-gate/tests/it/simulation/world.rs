@@ -496,7 +496,7 @@ impl World {
         }
         for (host, hosts) in (0..super::plan::HOSTS).zip(self.hosts.iter().cycle()) {
             let want = Want::Lease { ttl: SECOND, again_in: SECOND, is_held: false };
-            let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
+            let ask = LeaseAsk { holder: HolderId::random(), number: 0, want, state: HostState::default() };
             let (lease, _) = hosts.exchange(host_of(host).as_str(), ask).await.unwrap();
             if lease != (LeaseStatus::Leased { is_wanted: false }) {
                 self.checker.violated("end", format!("host {host} is still leased: {lease:?}"));
