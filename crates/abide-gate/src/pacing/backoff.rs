@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::retry_after::RETRY_AFTER_MAX;
 use super::store::Backoff;
 use crate::clock::Moment;
+use crate::text::digits;
 use crate::{Refusal, WallMillis};
 
 /// Why a host is backed off.
@@ -54,7 +55,8 @@ pub enum BackoffCause {
 }
 
 impl BackoffCause {
-    /// The cause as a word of letters, digits and colons, for stores: `429:60000`, `503`, `calm`, `operator`, `shared`.
+    /// The cause as a word of letters, digits and colons, for stores: `429:60000`, `503`, `calm`, `operator`, `shared`,
+    /// `refusing:403:25:1:1700000000000:cloudflare`.
     pub fn encode(self) -> String {
         match self {
             Self::Answer { status, retry_after: None } => status.to_string(),
@@ -62,6 +64,10 @@ impl BackoffCause {
             Self::EnhanceYourCalm => "calm".to_owned(),
             Self::Operator => "operator".to_owned(),
             Self::Shared => "shared".to_owned(),
+            Self::Refusing { by, since, responses, status, holds } => {
+                let (since, by) = (since.as_millis(), by.map_or("none", |by| by.id()));
+                format!("refusing:{status}:{responses}:{holds}:{since}:{by}")
+            }
         }
     }
 
@@ -75,8 +81,22 @@ impl BackoffCause {
             }
             ("calm", _) => Self::EnhanceYourCalm,
             ("operator", _) => Self::Operator,
+            ("refusing", _) => Self::decode_refusing(asked).unwrap_or(Self::Shared),
             _ => Self::Shared,
         }
+    }
+}
+
+impl BackoffCause {
+    /// Who refuses may be one that only a later version knows.
+    fn decode_refusing(text: &str) -> Option<Self> {
+        let mut words = text.split(':');
+        let mut number = || digits(words.next()?.as_bytes());
+        let status = number()?.try_into().ok()?;
+        let responses = number()?.try_into().ok()?;
+        let holds = number()?.try_into().ok()?;
+        let since = WallMillis::from_millis(number()?);
+        Some(Self::Refusing { by: words.next().and_then(Refusal::of_id), since, responses, status, holds })
     }
 }
 
@@ -200,6 +220,11 @@ mod tests {
 
     const PLAIN: BackoffCause = BackoffCause::Answer { status: 429, retry_after: None };
 
+    fn refusing(by: Option<Refusal>) -> BackoffCause {
+        let since = WallMillis::from_millis(7);
+        BackoffCause::Refusing { by, since, responses: 25, status: 403, holds: 1 }
+    }
+
     #[test]
     fn a_cause_survives_as_a_word() {
         let answer = |status, retry_after| BackoffCause::Answer { status, retry_after };
@@ -209,10 +234,13 @@ mod tests {
             (BackoffCause::EnhanceYourCalm, "calm"),
             (BackoffCause::Operator, "operator"),
             (BackoffCause::Shared, "shared"),
+            (refusing(Refusal::of_id("cloudflare")), "refusing:403:25:1:7:cloudflare"),
+            (refusing(None), "refusing:403:25:1:7:none"),
         ] {
             assert_eq!((cause.encode().as_str(), BackoffCause::decode(word)), (word, cause));
         }
-        for word in ["", "later", "429x:1", "-1", "99999"] {
+        assert_eq!(BackoffCause::decode("refusing:403:25:1:7:later"), refusing(None));
+        for word in ["", "later", "429x:1", "-1", "99999", "refusing", "refusing:403:25:999:7:none"] {
             assert_eq!(BackoffCause::decode(word), BackoffCause::Shared, "{word}");
         }
     }
