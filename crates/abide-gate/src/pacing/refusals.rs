@@ -82,8 +82,8 @@ const HOLDS_MAX: u8 = 6;
 /// Jitter adds at most a tenth, so that not all hosts of one firewall are probed at once.
 const JITTER: f64 = 0.1;
 
-/// How long the row is kept after its hold has ended. Then it takes a whole row again.
-const KEPT_AFTER_HOLD: Duration = Duration::from_secs(3_600);
+/// How long the row is kept after its hold has ended, so that a crawl of every night sends its one probe. Then it takes a whole row again.
+const KEPT_AFTER_HOLD: Duration = Duration::from_secs(86_400);
 
 impl RefusalRow {
     /// After a response. `max` plain refusals in a row hold the host.

@@ -403,6 +403,9 @@ impl Checker {
     pub(crate) fn receives(&self, who: Who, host: usize, status: u16, is_challenge: bool) {
         let (now, mut state) = self.locked();
         let row = state.rows.entry((who, host)).or_default();
+        if row.holds > 0 && now > row.held_until + DAY {
+            *row = RefusalRow::default();
+        }
         match status {
             402 | 420 | 429 | 430 | 451 | 509 | 529 if !is_challenge => return,
             401 | 403 | 405 | 406 | 410 => row.count += 1,

@@ -115,7 +115,7 @@ listed! {
         Broken,
         Redirects,
         Slow,
-        /// A firewall stands before it.
+        // A firewall stands before it.
         Refuses,
     }
 }
