@@ -16,7 +16,7 @@ use crate::pacing::{
     Permit, THROTTLES_KEPT, Want,
 };
 use crate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
-use crate::{BoxFuture, Denied, Failure, Gate, GateBuilder, HolderId};
+use crate::{BoxFuture, Denied, Failure, Gate, GateBuilder, HolderId, Refusal, WallMillis};
 
 /// A gate that cannot fetch robots.txt: only [`acquire`] is used.
 pub fn gate(settings: GateBuilder) -> Gate {
@@ -304,9 +304,19 @@ impl Random {
             false => (Duration::ZERO, self.micros(2_000_000_000)),
         };
         let throttles = self.below(4) as u8;
-        let cause = if throttles == 0 { BackoffCause::Operator } else { THROTTLED };
+        let cause = match throttles {
+            0 if self.one_in(2) => refusing(),
+            0 => BackoffCause::Operator,
+            _ => THROTTLED,
+        };
         Backoff { left, over, throttles, cause }
     }
+}
+
+/// A hold, with all that there is to say of it.
+fn refusing() -> BackoffCause {
+    let (by, since) = (Refusal::of_id("cloudflare"), WallMillis::from_millis(1_700_000_000_000));
+    BackoffCause::Refusing { by, since, responses: 25, status: 403, holds: 2 }
 }
 
 /// A host that no other fact uses, also not in another run against the same server.
