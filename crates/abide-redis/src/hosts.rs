@@ -1,17 +1,19 @@
-//! Leases of hosts: one script for each exchange.
+//! Leases of hosts: one script for each exchange, or for all of a renewal.
 //!
 //! What many processes must agree on is decided in the server (`lua/exchange.lua`), by its clock: here is what goes in and what comes out.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use abide_gate::pacing::{
+    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want, exchange_each,
+};
 use abide_gate::{BoxFuture, StoreError};
 use redis::ToRedisArgs;
 
-use crate::Store;
 use crate::key::HOST;
 use crate::script::Script;
+use crate::{Error, Store};
 
 static EXCHANGE: LazyLock<Script> = LazyLock::new(|| Script::new(CODE));
 
@@ -28,11 +30,33 @@ impl HostStore for Store {
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
-            let keys = &self.link.keys;
-            let keys = [keys.of(HOST, host), keys.marker(host)];
-            let reply: Reply = self.link.run(&EXCHANGE, &keys, args(&ask)).await?;
-            Ok(read(reply).ok_or_else(|| self.link.unexpected())?)
+            let mut replies = self.exchanges(&[(host, ask)]).await?;
+            Ok(replies.pop().ok_or_else(|| self.link.unexpected())?)
         })
+    }
+
+    /// In one script; in a cluster, where the hosts lie on many nodes, in one each.
+    fn exchange_all<'a>(&'a self, asks: &'a [(Arc<str>, LeaseAsk)]) -> BoxFuture<'a, Vec<LeaseReply>> {
+        if self.link.is_cluster() {
+            return Box::pin(exchange_each(self, asks));
+        }
+        Box::pin(async move {
+            let pairs: Vec<_> = asks.iter().map(|(host, ask)| (&**host, *ask)).collect();
+            match self.exchanges(&pairs).await {
+                Ok(replies) => replies.into_iter().map(Ok).collect(),
+                Err(error) => asks.iter().map(|_| Err(error.clone().into())).collect(),
+            }
+        })
+    }
+}
+
+impl Store {
+    async fn exchanges(&self, asks: &[(&str, LeaseAsk)]) -> Result<Vec<(LeaseStatus, HostState)>, Error> {
+        let keys = |(host, _): &(&str, _)| [self.link.keys.of(HOST, host), self.link.keys.marker(host)];
+        let keys: Vec<_> = asks.iter().flat_map(keys).collect();
+        let args: Vec<_> = asks.iter().map(|(_, ask)| args(ask)).collect();
+        let replies: Vec<Reply> = self.link.run(&EXCHANGE, &keys, args).await?;
+        replies.into_iter().map(|reply| read(reply).ok_or_else(|| self.link.unexpected())).collect()
     }
 }
 
@@ -105,7 +129,7 @@ mod tests {
 
     impl Scripted {
         fn start() -> Option<Self> {
-            let script = CODE.replace("redis.call('TIME')", "{ARGV[12], ARGV[13]}");
+            let script = CODE.replace("redis.call('TIME')", "{ARGV[#ARGV - 1], ARGV[#ARGV]}");
             let redis = Redis::start()?;
             let (seconds, micros): (u64, u64) = redis.ask(&["TIME"]);
             let began = Duration::from_secs(seconds) + Duration::from_micros(micros);
@@ -124,7 +148,8 @@ mod tests {
             let mut call = cmd("EVAL");
             call.arg(&self.script).arg(2).arg(host).arg("born").arg(args(ask));
             call.arg(now.as_secs()).arg(now.subsec_micros());
-            read(call.query(&mut self.connection.lock().unwrap()).unwrap()).unwrap()
+            let mut replies: Vec<Reply> = call.query(&mut self.connection.lock().unwrap()).unwrap();
+            read(replies.pop().unwrap()).unwrap()
         }
 
         /// Without the version and the checksum before it, and the marker behind it.

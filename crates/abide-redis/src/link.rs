@@ -83,6 +83,10 @@ impl Link {
         }
     }
 
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.way, Way::Cluster(_))
+    }
+
     pub(crate) async fn run<T: FromRedisValue>(
         &self,
         script: &Script,

@@ -15,7 +15,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::hosts::Effects;
-use super::lease::{HostLease, Lease, LeaseSignals, Plan, StoreOutage, StoreView};
+use super::lease::{HostLease, Lease, LeaseSignals, Plan, RenewalPhase, StoreOutage, StoreView};
 use super::observe::Feedback;
 use super::queue::{QUEUE_MAX, Queue, Ticket, Waiter, Wakers};
 use super::store::HostState;
@@ -264,7 +264,7 @@ impl PacedHost {
     }
 
     /// The lease that these signals belong to.
-    fn lease_of(&mut self, signals: &Arc<LeaseSignals>) -> Option<&mut Lease> {
+    pub(crate) fn lease_of(&mut self, signals: &Arc<LeaseSignals>) -> Option<&mut Lease> {
         let kept = self.lease.as_deref_mut().filter(|kept| Arc::ptr_eq(&kept.signals, signals));
         kept.map(|kept| &mut kept.lease)
     }
@@ -275,6 +275,9 @@ impl PacedHost {
         let Some(lease) = self.lease_mut() else { return Plan::End };
         let plan = lease.plan(backs_off, outage, now);
         match plan {
+            Plan::Renew => lease.renewal = RenewalPhase::Waiting,
+            // What is said of the host now makes that needless.
+            Plan::Ask { .. } => lease.renewal = RenewalPhase::None,
             Plan::Release => lease.give_up(now.plus(again), now.plus(ttl)),
             Plan::End => self.lease = None,
             _ => {}

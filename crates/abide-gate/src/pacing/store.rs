@@ -6,6 +6,9 @@
 //! `abide-redb` call it, and the script of `abide-redis` does the same in Lua.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::backoff::BackoffCause;
@@ -54,17 +57,40 @@ use crate::{BoxFuture, HolderId, StoreError};
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns who has the
     /// lease now and the state of all processes together.
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> BoxFuture<'a, LeaseReply>;
+
+    /// Exchanges about several hosts, whose leases one process renews together; at most 64, no host twice. Each is a step of its own and may fail alone, and the
+    /// replies are in the order of what was asked. A store with a round trip makes them in one; by default they are made at the same time.
+    fn exchange_all<'a>(&'a self, asks: &'a [(Arc<str>, LeaseAsk)]) -> BoxFuture<'a, Vec<LeaseReply>> {
+        Box::pin(exchange_each(self, asks))
+    }
 
     /// Whether other processes may use it at the same time. Of a store of one process, as a file that is locked,
     /// a failure stops no requests: none but this process can be sending.
     fn is_shared(&self) -> bool {
         true
     }
+}
+
+/// What a store returns of an exchange.
+pub type LeaseReply = Result<(LeaseStatus, HostState), StoreError>;
+
+/// Makes each exchange by a call of its own, all at the same time: [`HostStore::exchange_all`] where a store has no better way.
+pub async fn exchange_each<S: HostStore + ?Sized>(
+    store: &S,
+    asks: &[(Arc<str>, LeaseAsk)],
+) -> Vec<LeaseReply> {
+    let mut calls: Vec<_> = asks.iter().map(|(host, ask)| (store.exchange(host, *ask), None)).collect();
+    poll_fn(|context| {
+        for (call, reply) in calls.iter_mut().filter(|(_, reply)| reply.is_none()) {
+            if let Poll::Ready(done) = call.as_mut().poll(context) {
+                *reply = Some(done);
+            }
+        }
+        if calls.iter().all(|(_, reply)| reply.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    calls.into_iter().filter_map(|(_, reply)| reply).collect()
 }
 
 /// What a process asks of a store, and what it knows of the host.
