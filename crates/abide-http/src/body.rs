@@ -126,8 +126,12 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
             }
         };
         _ = timeout(SCAN_TIME_MAX, reading).await;
-        let frames = self.replay.iter().filter_map(|frame| frame.as_ref().ok()?.data_ref());
-        frames.flatten().copied().take(len).collect()
+        let mut start = Vec::with_capacity(read.min(len));
+        for data in self.replay.iter().filter_map(|frame| frame.as_ref().ok()?.data_ref()) {
+            let room = len.saturating_sub(start.len());
+            start.extend_from_slice(data.get(..room).unwrap_or(data));
+        }
+        start
     }
 
     fn replayed(&self) -> usize {

@@ -287,7 +287,8 @@ impl RefusalReporter {
         if status.is_informational() || !is_news {
             return None;
         }
-        let (now, wall, jitter) = (pacer.now_or_system(), pacer.wall(), pacer.jitter.draw());
+        let jitter = if reception == Reception::LetIn { 0.0 } else { pacer.jitter.draw() };
+        let (now, wall) = (pacer.now_or_system(), pacer.wall());
         let (at, max) = (ReceivedAt { granted: self.granted, now, wall, jitter }, pacer.policy.refusals_max);
         pacer.feed_back(&self.key, now, |feedback| {
             feedback.refusals = feedback.refusals.after(reception, status, max, at);
@@ -355,7 +356,9 @@ impl PacedHost {
         wakers: &mut Wakers,
     ) -> Option<(Feedback, Feedback)> {
         let before = self.feedback();
-        if let BackoffCause::Refusing { .. } = shared.cause {
+        if let BackoffCause::Refusing { .. } = shared.cause
+            && !shared.left.is_zero()
+        {
             let until = now.plus(credible(shared.left));
             // A time that goes to the store and back has become longer by the round trip: that is no news.
             let is_longer = until > before.refusals.until.plus(SLACK);

@@ -18,7 +18,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::timeout_at;
 use url::Url;
 
-use super::host::{Grant, Purpose, QueuePlace, Request, Step, Terms};
+use super::host::{Grant, PacedHost, Purpose, QueuePlace, Request, Step, Terms};
 use super::hosts::{Effects, Hosts};
 use super::keeper::Keeper;
 use super::lease::LeaseSignals;
@@ -317,10 +317,14 @@ impl Permit {
         self.pacer.now_or_system().since(self.started)
     }
 
-    /// Whether the host has been backed off since it was acquired, so that its request is not to be sent any more.
+    /// Whether the host has been backed off or held since it was acquired, so that its request is not to be sent any more.
     pub fn is_backed_off(&self) -> bool {
         let now = self.pacer.now_or_system();
-        self.pacer.hosts.find(&self.key, |host| host.feedback().backoff.until > now).unwrap_or_default()
+        let is_later = |host: &mut PacedHost| {
+            let feedback = host.feedback();
+            feedback.backoff.until.max(feedback.refusals.until) > now
+        };
+        self.pacer.hosts.find(&self.key, is_later).unwrap_or_default()
     }
 
     /// Whether the shared store has all that was [observed](Self::observe) and that [failed](Self::failed). Always true without a store.

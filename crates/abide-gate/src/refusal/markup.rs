@@ -4,6 +4,9 @@
 //! heading, where a quotation does not stand, and what stands in elements that quote (`pre`, `code`, `article` and the like) is passed over.
 //! This is no parser of HTML: what it does not understand matches nothing.
 
+use memchr::memchr;
+use memchr::memmem::find;
+
 /// The parts of a document that markers are about.
 #[derive(Debug, Default)]
 pub(super) struct Markup<'a> {
@@ -133,7 +136,7 @@ impl<'a> Markup<'a> {
         let mut markup = Self::default();
         let mut rest = document.strip_prefix(b"\xef\xbb\xbf").unwrap_or(document);
         while markup.elements.len() < ELEMENTS_MAX {
-            let Some(start) = rest.iter().position(|&byte| byte == b'<') else { break };
+            let Some(start) = memchr(b'<', rest) else { break };
             let (text, tag) = rest.split_at(start);
             markup.add_text(text);
             rest = markup.take_tag(tag);
@@ -182,7 +185,7 @@ impl<'a> Markup<'a> {
             return rest;
         }
         let is = |names: &[&str]| names.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()));
-        let end = if is(&RAW) { end_of(rest, name) } else { rest.iter().position(|&byte| byte == b'<') };
+        let end = if is(&RAW) { end_of(rest, name) } else { memchr(b'<', rest) };
         let content = rest.get(..end.unwrap_or(rest.len())).unwrap_or_default();
         self.has_body |= is(&["body"]);
         if !is(&PLACELESS) {
@@ -299,10 +302,6 @@ fn end_of(document: &[u8], name: &[u8]) -> Option<usize> {
 /// What follows `end`; nothing if that does not come.
 fn behind<'a>(document: &'a [u8], end: &[u8]) -> &'a [u8] {
     find(document, end).and_then(|at| document.get(at.saturating_add(end.len())..)).unwrap_or_default()
-}
-
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
-    text.windows(part.len()).position(|window| window == part)
 }
 
 #[cfg(test)]

@@ -46,6 +46,9 @@ const SLOT_WAIT_MARGIN: Duration = Duration::from_secs(5);
 /// The length of all URLs of a deferred chain together, in bytes.
 const VISITED_BYTES_MAX: usize = 2048;
 
+/// The body of an error is waited for no longer, because its status is an answer already.
+const REFUSAL_READ_MAX: Duration = Duration::from_secs(5);
+
 /// The requests for one robots.txt, each a redirect further.
 pub(super) struct Chain<'a> {
     cache: &'a Arc<RobotsCache>,
@@ -243,10 +246,10 @@ impl<'a> Chain<'a> {
         if self.cache.policy.trusts_status || !Refusal::may_be_in_body(reply.status(), reply.headers()) {
             return None;
         }
-        let left = self.left(&reply);
+        let left = self.left(&reply).min(REFUSAL_READ_MAX);
         let RobotsResponse { status, headers, body, .. } = reply;
         let body = body::decoded(body, Coding::of(&headers).ok()?);
-        let start = timeout(left, body::start(body, REFUSAL_LOOKED_AT)).await.ok()?;
+        let start = body::start(body, REFUSAL_LOOKED_AT, left).await;
         Refusal::in_body(status, &headers, &start)
     }
 
