@@ -6,6 +6,7 @@ mod beside;
 mod bodies;
 mod defaults;
 mod faults;
+mod gatekeepers;
 mod hops;
 mod http2;
 mod layered;

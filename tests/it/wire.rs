@@ -551,7 +551,12 @@ async fn calm_is_in_the_store_before_the_caller_has_the_error() {
         } else {
             assert!(abide.wrap(inner).get(url).send().await.is_err());
         }
-        let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
+        let ask = LeaseAsk {
+            holder: HolderId::random(),
+            number: 0,
+            want: Want::Release,
+            state: HostState::default(),
+        };
         let state = store.0.exchange("a.example", ask).await.unwrap().1;
         assert!(state.backoff.is_some(), "of robots.txt: {robots}, by the layer: {by_layer}");
     }

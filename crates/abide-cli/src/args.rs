@@ -133,8 +133,19 @@ pub(crate) enum IdentityCall {
         #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=366))]
         days: u64,
     },
+    /// Send one request unsigned and one signed, and say how each was received
+    Check(Box<SignedCheckArgs>),
     /// Write an HTML page about the crawler: who, why, how to stop it, its addresses
     Page(PageArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SignedCheckArgs {
+    /// An https URL of the site
+    #[arg(value_name = "URL")]
+    pub(crate) url: Url,
+    #[command(flatten)]
+    pub(crate) online: Online,
 }
 
 #[derive(Debug, Args)]
@@ -409,6 +420,12 @@ pub(crate) struct Online {
     /// Longest wait of a call for its permits, all redirects together, before a URL is deferred
     #[arg(help_heading = "Pace and state", long, value_name = "TIME", default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_wait: Duration,
+    /// So many refusals in a row (401, 403, 405, 406, 410) hold a host for an hour; of challenges and block pages that are recognised 5 are enough
+    #[arg(help_heading = "Pace and state", long, value_name = "N", default_value_t = abide::pacing::PacePolicy::REFUSALS_MAX, allow_negative_numbers = true, value_parser = refusals)]
+    pub(crate) refusals: u32,
+    /// Go by the status alone: challenges and block pages of firewalls are not recognised
+    #[arg(help_heading = "Network", long)]
+    pub(crate) trust_status: bool,
     /// Maximum time for a robots.txt, all redirects together
     #[arg(help_heading = "Network", long, value_name = "TIME", default_value = "30s", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) timeout: Duration,
@@ -642,6 +659,11 @@ fn pages(text: &str) -> Result<usize, String> {
 
 fn links(text: &str) -> Result<u32, String> {
     text.parse().map_err(|_| format!("expected a whole number from 0 to {}", u32::MAX))
+}
+
+fn refusals(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|number| (1..=10_000).contains(number));
+    number.ok_or_else(|| "expected a whole number from 1 to 10000".to_owned())
 }
 
 fn requests(text: &str) -> Result<u16, String> {

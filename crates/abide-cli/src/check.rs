@@ -6,13 +6,13 @@
 use std::borrow::Cow;
 
 use abide::pacing::DELAY_MAX;
-use abide::{Abide, Denied, DeniedKind, Verdict};
+use abide::{Abide, Denied, DeniedKind, Refusal, Verdict};
 use serde::Serialize;
 use url::Url;
 
 use crate::args::{CheckArgs, Online};
 use crate::input::{Given, absolute_urls};
-use crate::json::{OnlineVerdict, not_before};
+use crate::json::{OnlineVerdict, RefusalLine, not_before};
 use crate::outcome::{self, Outcome};
 use crate::sanitize::public;
 use crate::status::Status;
@@ -35,6 +35,8 @@ pub(crate) struct CheckLine<'a> {
     outcome: Outcome,
     #[serde(flatten)]
     verdict: OnlineVerdict,
+    /// Who has answered in place of the site, if robots.txt was refused so.
+    refusal: Option<RefusalLine>,
     /// When to ask again, if that is not now.
     not_before: Option<String>,
     /// Why there is no verdict.
@@ -99,6 +101,18 @@ impl<'a> Checked<'a> {
         }
     }
 
+    /// The last attempt to fetch robots.txt was answered by a gatekeeper, also if the last good copy stands in; or the host refuses us.
+    fn refusal(&self) -> Option<Refusal> {
+        match &self.result {
+            Ok(verdict) => verdict.entry()?.failure()?.refusal(),
+            Err(denied) => match denied.kind() {
+                DeniedKind::Unreachable { cause, .. } => cause.refusal(),
+                DeniedKind::Refusing { by, .. } => *by,
+                _ => None,
+            },
+        }
+    }
+
     pub(crate) fn line(&self, abide: &Abide) -> CheckLine<'a> {
         let denied = self.denied(abide);
         let outcome = denied.as_ref().map_or(Outcome::Allowed, Outcome::of);
@@ -118,7 +132,8 @@ impl<'a> Checked<'a> {
             verdict.why = outcome::why(denied);
         }
         let not_before = denied.as_ref().and_then(not_before);
-        CheckLine { url: public(self.text), outcome, verdict, not_before, error }
+        let refusal = self.refusal().as_ref().map(RefusalLine::new);
+        CheckLine { url: public(self.text), outcome, verdict, refusal, not_before, error }
     }
 
     pub(crate) fn print(&self, abide: &Abide) -> anyhow::Result<()> {

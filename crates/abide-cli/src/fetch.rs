@@ -20,7 +20,7 @@ use url::Url;
 
 use crate::args::FetchArgs;
 use crate::input::{Given, absolute_urls, can_write};
-use crate::json::{Answers, OnlineVerdict, StatedPreference, Tags, millis, not_before};
+use crate::json::{Answers, OnlineVerdict, RefusalLine, StatedPreference, Tags, millis, not_before};
 use crate::online;
 use crate::outcome::{self, Outcome};
 use crate::recorder::{self, Client, Recorder, Sent};
@@ -44,6 +44,8 @@ pub(crate) struct FetchLine {
     pub(crate) noindex: Option<bool>,
     #[serde(flatten)]
     pub(crate) answers: Answers,
+    /// Who has answered in place of the site, if that was recognised: this is not the page.
+    pub(crate) refusal: Option<RefusalLine>,
     pub(crate) waited_ms: u64,
     pub(crate) bytes: Option<u64>,
     pub(crate) why: String,
@@ -82,11 +84,13 @@ async fn fetch_all(args: &FetchArgs, urls: &[Given<Url>], client: &Client) -> an
         let recorder = Recorder::with_page_max(args.page_timeout);
         ask(client, text, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
     };
-    online::in_order(&args.online, urls, fetch, |answer| {
+    let status = online::in_order(&args.online, urls, fetch, |answer| {
         show(args, &answer, false)?;
         Ok(Status::of(answer.line.outcome == Outcome::Fetched))
     })
-    .await
+    .await?;
+    // Also where the last URL was the one with which the host was held.
+    Ok(status.and(Status::of(client.abide.gate().stats().refusing == 0)))
 }
 
 /// The body of one page to a file, as it comes; `-` is standard output, and what there is to say goes to standard error then.
@@ -149,6 +153,8 @@ pub(crate) struct FetchAnswer {
     /// Also by an `unavailable_after` that has passed, which is no `noindex`.
     indexing: Preference,
     pub(crate) not_before: Option<SystemTime>,
+    /// The host refuses us, and is held until then.
+    pub(crate) held_until: Option<SystemTime>,
     /// It was deferred, or denied as long as robots.txt cannot be had, or its host is backed off: a crawl leaves it for its next run.
     pub(crate) is_left: bool,
     /// The connection was closed before an answer came.
@@ -214,9 +220,11 @@ fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder
     line.final_url = line.hops.last().map(|hop| hop.url.clone());
     let deferred = denied.as_ref().filter(|denied| matches!(denied.kind(), DeniedKind::Deferred { .. }));
     let (not_before, cause) = (deferred.and_then(Denied::retry_at), denied.as_ref().and_then(outcome::cause));
+    let held = denied.as_ref().filter(|denied| matches!(denied.kind(), DeniedKind::Refusing { .. }));
+    let held_until = held.and_then(Denied::retry_at);
     let is_left = deferred.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
     let is_unanswered = denied.is_none() && abide_http::failure_of(error) == Some(Failure::Reset);
-    FetchAnswer { line, not_before, is_left, is_unanswered, cause, ..FetchAnswer::default() }
+    FetchAnswer { line, not_before, held_until, is_left, is_unanswered, cause, ..FetchAnswer::default() }
 }
 
 fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnswer {
@@ -239,6 +247,13 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         line.answers = Answers::new(&permissions, &preferences);
         line.waited_ms = millis(info.waited());
         line.why = info.verdict().map(ToString::to_string).unwrap_or_default();
+        if let Some(refusal) = info.refusal() {
+            // It is not the page, whatever its status.
+            line.outcome = Outcome::Refused;
+            line.refusal = Some(RefusalLine::new(refusal));
+            line.why = format!("{refusal}: {}", refusal.evidence());
+            answer.cause = Some(refusal.to_string());
+        }
         if let Some(stopped) = info.stopped() {
             line.why.push_str(&format!("; {stopped}"));
         }
@@ -289,6 +304,11 @@ async fn read(
 fn refused(abide: &Abide, denied: &Denied, line: &mut FetchLine) {
     line.why = outcome::why(denied);
     line.not_before = not_before(denied);
+    line.refusal = match denied.kind() {
+        DeniedKind::Unreachable { cause, .. } => cause.refusal().as_ref().map(RefusalLine::new),
+        DeniedKind::Refusing { by, .. } => by.as_ref().map(RefusalLine::new),
+        _ => None,
+    };
     line.verdict = match denied.kind() {
         DeniedKind::Disallowed { verdict } => Some(OnlineVerdict::new(verdict, abide.gate().wall())),
         _ => known(abide, denied.url()),

@@ -4,22 +4,30 @@
 
 use std::error::Error as _;
 use std::io::Write;
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use abide::Options;
 use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, WebBotAuth, thumbprint};
 use askama::Template;
+use serde::Serialize;
 use url::Url;
 
-use crate::args::{IdentityCall, PageArgs};
+use crate::args::{IdentityCall, Online, PageArgs, SignedCheckArgs};
+use crate::fetch::{self, FetchAnswer, FetchLine};
+use crate::outcome::{self, Outcome};
+use crate::recorder::{self, Recorder};
 use crate::sanitize::quoted;
 use crate::status::{Status, UsageError, wrong_usage};
+use crate::{online, style};
 
 pub(crate) fn run(call: &IdentityCall) -> anyhow::Result<Status> {
     match call {
         IdentityCall::New { file } => new(file)?,
         IdentityCall::Directory { key, headers, days } => directory(key, headers.as_ref(), *days)?,
         IdentityCall::Page(args) => write(&page(args)?)?,
+        IdentityCall::Check(args) => return check(args),
     }
     Ok(Status::Done)
 }
@@ -60,6 +68,73 @@ fn directory(files: &[PathBuf], headers: Option<&Url>, days: u64) -> anyhow::Res
     let fields = directory.headers(&url, SystemTime::now(), lifetime)?;
     let lines = fields.iter().map(|(name, value)| Ok(format!("{name}: {}\n", value.to_str()?)));
     write(&lines.collect::<anyhow::Result<String>>()?)
+}
+
+/// How the site receives a request without a signature, and one with it.
+#[derive(Debug, Serialize)]
+struct ReceivedLine {
+    signed: bool,
+    #[serde(flatten)]
+    line: FetchLine,
+}
+
+/// Both in one process, one after the other, each with its own robots.txt: a gatekeeper may refuse that as well.
+fn check(args: &SignedCheckArgs) -> anyhow::Result<Status> {
+    let (url, signed) = (&args.url, &args.online);
+    if signed.key.is_none() {
+        return wrong_usage(
+            "expected --key and --signature-agent, with which one of the two requests is signed",
+        );
+    }
+    if url.scheme() != "https" {
+        let found = quoted(url.as_str());
+        return wrong_usage(format!("expected an https URL, because only those are signed, found {found}"));
+    }
+    let unsigned = Online { key: None, signature_agent: None, ..signed.clone() };
+    let mut welcome = [false; 2];
+    for (is_signed, online) in [(false, &unsigned), (true, signed)] {
+        if is_signed {
+            std::thread::sleep(online.delay);
+        }
+        online::run(online, async |abide, inner| {
+            let client = recorder::client(abide, inner, online, online.output.verbose)?;
+            let recorder = Recorder::default();
+            let sink = |_: &[u8]| ControlFlow::Continue(());
+            let FetchAnswer { line, .. } =
+                fetch::ask(&client, url.as_str(), &recorder, Options::new(), sink).await;
+            let is_let_in =
+                line.outcome == Outcome::Fetched && line.status.is_some_and(|status| status < 400);
+            *if is_signed { &mut welcome[1] } else { &mut welcome[0] } = is_let_in;
+            print_received(online, ReceivedLine { signed: is_signed, line })?;
+            Ok(Status::Done)
+        })?;
+    }
+    let [unsigned, signed] = welcome;
+    if !args.online.output.json {
+        style::say(&[(
+            style::PLAIN,
+            match (unsigned, signed) {
+                (false, true) => "the site lets the signed request in, and refuses the other",
+                (true, true) => "the site lets both in: no signature is needed",
+                (true, false) => "the site lets in the request without a signature only",
+                (false, false) => {
+                    "the site refuses both: the signature is not known there, or counts for nothing"
+                }
+            },
+        )])?;
+    }
+    Ok(Status::of(signed))
+}
+
+fn print_received(online: &Online, received: ReceivedLine) -> anyhow::Result<()> {
+    if online.output.json {
+        return style::print_json(&received);
+    }
+    let ReceivedLine { signed, line } = received;
+    let name = if signed { "signed    " } else { "unsigned  " };
+    let mark = line.outcome.mark(line.status, "error");
+    let why = outcome::without_url(&line.why, &line.url).unwrap_or(&line.why).to_owned();
+    Ok(style::say(&[(style::PLAIN, name.to_owned()), mark, (style::PLAIN, format!("  {why}"))])?)
 }
 
 fn write(text: &str) -> anyhow::Result<()> {

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use abide::robots_cache::Source;
-use abide::{Denied, WallMillis};
+use abide::{Denied, Refusal, WallMillis};
 use abide_permissions::{Answer, Meta, Permissions, Preferences, Question, TagRules};
 use abide_robots::{RecordKind, RobotsVerdict};
 use serde::{Deserialize, Serialize};
@@ -170,6 +170,23 @@ pub(crate) struct OnlineVerdict {
     pub(crate) age_s: Option<u64>,
     pub(crate) retry_at: Option<String>,
     pub(crate) why: String,
+}
+
+/// A challenge or a block page of what stands before a site, in place of a page or of robots.txt.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RefusalLine {
+    pub(crate) by: String,
+    pub(crate) kind: String,
+    /// The header field, or the part of the page, that shows it.
+    pub(crate) evidence: String,
+}
+
+impl RefusalLine {
+    pub(crate) fn new(refusal: &Refusal) -> Self {
+        let [by, kind, evidence] =
+            [refusal.by(), refusal.kind().as_str(), refusal.evidence()].map(str::to_owned);
+        Self { by, kind, evidence }
+    }
 }
 
 impl OnlineVerdict {

@@ -157,6 +157,9 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
     if let Some(signature) = signature {
         builder = builder.sign_requests(signature.clone());
     }
+    if online.trust_status {
+        builder = builder.danger_trust_status();
+    }
     if online.tdmrep {
         builder = builder.fetch_tdmrep();
     }
@@ -187,7 +190,7 @@ fn is_unnamed(online: &Online) -> bool {
 
 fn pace(online: &Online) -> PacePolicy {
     let policy = PacePolicy::default().danger_min_delay(online.delay).with_max_wait(online.max_wait);
-    let policy = policy.with_store_outage(online.on_store_outage);
+    let policy = policy.with_store_outage(online.on_store_outage).with_refusals_max(online.refusals);
     // In their order, so that of two for one host the last counts: that of the command line, because those of a file come first.
     let hosts = online.host_delay.iter();
     hosts.fold(policy, |policy, (host, delay)| policy.danger_host(host.clone(), *delay, 1))

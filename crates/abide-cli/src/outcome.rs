@@ -23,7 +23,7 @@ pub(crate) enum Outcome {
     Denied,
     /// Later: the host has to be left alone for longer than the call waits.
     Deferred,
-    /// abide itself refuses it, such as an address that is not public.
+    /// What stands before the site has answered in its place; or abide itself refuses it, such as an address that is not public.
     Refused,
     /// The network or the server failed.
     #[default]
@@ -38,7 +38,7 @@ impl Outcome {
             DeniedKind::Disallowed { .. } | DeniedKind::Unreachable { .. } | DeniedKind::Purpose { .. } => {
                 Self::Denied
             }
-            DeniedKind::Deferred { .. } => Self::Deferred,
+            DeniedKind::Deferred { .. } | DeniedKind::Refusing { .. } => Self::Deferred,
             _ => Self::Refused,
         }
     }

@@ -46,6 +46,7 @@ pub struct GateBuilder {
     seed: Option<u64>,
     signer: Option<Arc<dyn SignRequest>>,
     tdmrep: Tdm,
+    trusts_status: bool,
 }
 
 /// Whether tdmrep.json is fetched.
@@ -147,10 +148,16 @@ impl GateBuilder {
         Self { tdmrep: Tdm::Required, ..self }
     }
 
+    /// Goes by the status of a response alone: a challenge or a block page of a firewall is read as a page, or as robots.txt, like any other, and
+    /// only statuses count as refusals. Default: what is [recognised](crate::Refusal) as a gatekeeper's answer is not the site's.
+    pub fn danger_trust_status(self) -> Self {
+        Self { trusts_status: true, ..self }
+    }
+
     /// Builds a gate for a chain of product tokens. In a robots.txt, the first token that has a group counts. `fetch` fetches robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
         #[cfg(feature = "tracing")]
-        warn_of_dangers(&self.addresses, &self.robots);
+        warn_of_dangers(&self);
         let pacer = self.pacer();
         let clock = caught_clock(Arc::clone(&pacer.clock));
         let addresses = Arc::new(self.addresses.clone());
@@ -166,6 +173,7 @@ impl GateBuilder {
         // A fetch that waits for its permit must not look like an outage.
         let mut policy = self.robots.clone();
         policy.slot_wait_max = pacer.policy.max_wait;
+        policy.trusts_status = self.trusts_status;
         let waiting = pacer.clone();
         let mut observers: Vec<Arc<Observer>> = vec![Arc::new(move |event| {
             // A new Crawl-delay also applies to requests that already wait for a permit.
@@ -191,6 +199,7 @@ impl GateBuilder {
             addresses,
             clock,
             overrides: Arc::default(),
+            trusts_status: self.trusts_status,
             signer: self.signer,
         }
     }
@@ -199,6 +208,7 @@ impl GateBuilder {
     pub(crate) fn pacer(&self) -> Arc<Pacer> {
         let mut policy = self.pace.clone();
         policy.max_wait = self.max_wait.unwrap_or(policy.max_wait);
+        policy.trusts_status = self.trusts_status;
         // It catches a panic of the clock itself and refuses the permit, because without a clock it cannot keep a delay.
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
         let (observers, jitter) = (Observers::new(self.observers.clone()), Jitter::new(self.seed));
@@ -230,11 +240,12 @@ impl fmt::Debug for GateBuilder {
 
 /// Logs once what makes the whole crawler less polite. The pacer logs shorter delays, and the gate each override of robots.txt.
 #[cfg(feature = "tracing")]
-fn warn_of_dangers(addresses: &AddressGuard, robots: &RobotsPolicy) {
+fn warn_of_dangers(GateBuilder { addresses, robots, trusts_status, .. }: &GateBuilder) {
     let allows_unreachable = robots.long_outage == crate::robots_cache::LongOutage::AllowAtOnce;
     for (setting, is_set) in [
         ("danger_allow_all_addresses", addresses.open),
         ("danger_allow_when_unreachable", allows_unreachable),
+        ("danger_trust_status", *trusts_status),
     ] {
         if is_set {
             tracing::warn!(name: "abide.danger", target: "abide", setting, "less considerate than the default, as configured");

@@ -1,7 +1,7 @@
 //! Why a request did not go out: the refusal of the gate and of every client that is built on it.
 //!
 //! A refusal is an answer, not an accident: it carries the rule, the hop, and when to ask again. What every refusal has is in `Inner` and, without its
-//! URL, in `Refusal`, so one more field is added here alone; what one kind has is in [`DeniedKind`].
+//! URL, in `DenialCause`, so one more field is added here alone; what one kind has is in [`DeniedKind`].
 
 use std::error::Error;
 use std::fmt;
@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 use http::StatusCode;
 use url::Url;
 
-use crate::gate::{Verdict, date_from};
+use crate::gate::{Verdict, date, date_from};
 use crate::pacing::DeferReason;
 use crate::text::Escaped;
-use crate::{Failure, WallMillis, without_userinfo};
+use crate::{Failure, Refusal, WallMillis, without_userinfo};
 
 /// Why abide did not send a request, and when to retry it.
 ///
@@ -29,7 +29,7 @@ pub struct Denied {
 /// What every refusal has.
 #[derive(Debug, Clone)]
 struct Inner {
-    refusal: Refusal,
+    refusal: DenialCause,
     url: Url,
     redirects: Vec<(Url, StatusCode)>,
     decided_at: WallMillis,
@@ -37,21 +37,21 @@ struct Inner {
 
 /// A refusal without its URL: the callers that wait for one robots.txt share it.
 #[derive(Debug, Clone)]
-pub(crate) struct Refusal {
+pub(crate) struct DenialCause {
     pub(crate) kind: DeniedKind,
     pub(crate) retry_at: Option<WallMillis>,
     /// The host or group that a deferred request waits for, where that need not be the host of the URL.
     pub(crate) key: Option<Box<str>>,
 }
 
-impl Refusal {
+impl DenialCause {
     pub(crate) fn deferred(reason: DeferReason, retry_at: WallMillis, key: Option<&str>) -> Self {
         let (retry_at, key) = (Some(retry_at), key.map(Into::into));
         Self { retry_at, key, ..DeniedKind::Deferred { reason }.into() }
     }
 }
 
-impl From<DeniedKind> for Refusal {
+impl From<DeniedKind> for DenialCause {
     /// Without a time to retry.
     fn from(kind: DeniedKind) -> Self {
         Self { kind, retry_at: None, key: None }
@@ -90,6 +90,20 @@ pub enum DeniedKind {
     Deferred {
         /// What the host is waiting for.
         reason: DeferReason,
+    },
+    /// The host has refused so many requests in a row, or what stands before it has, that it is held: skip the host until then. The next request
+    /// after that is the probe. See `docs/when-a-site-refuses-you.md`.
+    Refusing {
+        /// Who refuses, if one of the responses was recognised.
+        by: Option<Refusal>,
+        /// The first of them.
+        since: SystemTime,
+        /// How many in a row.
+        responses: u32,
+        /// The status of the last one.
+        status: u16,
+        /// The end of the hold.
+        retry_at: SystemTime,
     },
     /// The site asks for a Crawl-delay of more than 24 hours, so it is not crawled.
     CrawlDelayTooLong {
@@ -164,7 +178,7 @@ impl Denied {
     }
 
     #[cold]
-    pub(crate) fn by(refusal: Refusal, url: &Url, now: WallMillis) -> Self {
+    pub(crate) fn by(refusal: DenialCause, url: &Url, now: WallMillis) -> Self {
         let (url, redirects) = (without_userinfo(url), Vec::new());
         Self { inner: Arc::new(Inner { refusal, url, redirects, decided_at: now }) }
     }
@@ -246,6 +260,7 @@ impl Denied {
             DeniedKind::Disallowed { .. } => "disallowed",
             DeniedKind::Unreachable { .. } => "unreachable",
             DeniedKind::Deferred { .. } => "deferred",
+            DeniedKind::Refusing { .. } => "refusing",
             DeniedKind::CrawlDelayTooLong { .. } => "crawl_delay_too_long",
             DeniedKind::AddressRefused { .. } => "address_refused",
             DeniedKind::UnsupportedUrl => "unsupported_url",
@@ -290,6 +305,7 @@ impl Denied {
             self.kind(),
             DeniedKind::Unreachable { .. }
                 | DeniedKind::Deferred { .. }
+                | DeniedKind::Refusing { .. }
                 | DeniedKind::Interrupted
                 | DeniedKind::NotSigned { .. }
                 | DeniedKind::TdmrepUnknown
@@ -301,7 +317,7 @@ impl fmt::Display for Denied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A Location may be 300 KB long.
         let shown = |url: &Url| Escaped(url.as_str().as_bytes()).to_string();
-        let Inner { refusal: Refusal { kind, retry_at, key }, url, redirects, .. } = &*self.inner;
+        let Inner { refusal: DenialCause { kind, retry_at, key }, url, redirects, .. } = &*self.inner;
         let hop = match redirects.len() {
             0 => String::new(),
             number => format!(" (redirect {number})"),
@@ -318,6 +334,14 @@ impl fmt::Display for Denied {
                 reason.sentence(key.as_deref().or(url.host_str()).unwrap_or_default(), f)?;
                 let Some(retry_at) = retry_at else { return Ok(()) };
                 write!(f, "; not before {}", date_from(*retry_at))
+            }
+            DeniedKind::Refusing { by, since, responses, status, retry_at } => {
+                not_requested(f)?;
+                let host = Escaped(key.as_deref().or(url.host_str()).unwrap_or_default().as_bytes()).to_string();
+                let by = by.map_or(String::new(), |by| format!(", {}", by.by()));
+                let [since, again] = [*since, *retry_at].map(WallMillis::from);
+                write!(f, "{host} refuses this crawler: {responses} × {status} in a row{by}, since {}", date(Some(since)))?;
+                write!(f, "; held until {}", date_from(again))
             }
             DeniedKind::CrawlDelayTooLong { asked } => {
                 not_requested(f)?;
@@ -431,6 +455,13 @@ mod tests {
         denied(DeniedKind::AddressRefused { address: None })
     }
 
+    fn refusing() -> Denied {
+        let (since, by) = (SystemTime::UNIX_EPOCH, Refusal::of_id("cloudflare"));
+        let kind =
+            DeniedKind::Refusing { by, since, responses: 25, status: 403, retry_at: AT.to_system_time() };
+        denied(kind).with_retry_at(Some(AT))
+    }
+
     #[test]
     fn a_host_that_is_left_alone_was_not_connected_to() {
         let after = |cause| denied(DeniedKind::Deferred { reason: DeferReason::Breaker { cause } });
@@ -450,6 +481,7 @@ mod tests {
             (unreachable(), "unreachable", true, Some(AT)),
             (deferred(), "deferred", true, Some(AT)),
             (refused(), "address_refused", false, None),
+            (refusing(), "refusing", true, Some(AT)),
             (denied(DeniedKind::UnsupportedUrl), "unsupported_url", false, None),
             (denied(DeniedKind::TooManyRedirects), "too_many_redirects", false, None),
             (denied(DeniedKind::RedirectBypass { got: url() }), "redirect_bypass", false, None),
@@ -480,6 +512,11 @@ mod tests {
                 deferred(),
                 "https://a.example/x is deferred (redirect 2): the robots.txt of a.example has to wait; not before Fri, 15 Jan \
                  2027 08:00:00 GMT",
+            ),
+            (
+                refusing(),
+                "https://a.example/x is not requested (redirect 2): a.example refuses this crawler: 25 × 403 in a row, Cloudflare, since \
+                 Thu, 01 Jan 1970 00:00:00 GMT; held until Fri, 15 Jan 2027 08:00:00 GMT",
             ),
             (
                 unreachable(),

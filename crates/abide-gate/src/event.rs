@@ -16,7 +16,7 @@ use crate::denied::Denied;
 use crate::gate::Verdict;
 use crate::pacing::{BackoffCause, DeferReason};
 use crate::robots_cache::{GoodCopy, RobotsEntry};
-use crate::{Failure, Origin, StoreError};
+use crate::{Failure, Origin, Refusal, StoreError};
 
 /// Something that happened, for observers. Events of pacing name hosts only: no URL and no path.
 ///
@@ -102,6 +102,19 @@ pub enum Event<'a> {
         /// The last failure.
         failure: Failure,
     },
+    /// A host has refused so many requests in a row that it is held: nothing is sent to it for a while.
+    Refusing {
+        /// The host.
+        key: &'a str,
+        /// How long from now.
+        lasts: Duration,
+        /// Who refuses, if that was recognised.
+        by: Option<Refusal>,
+        /// How many refusals in a row.
+        responses: u32,
+        /// The last status.
+        status: u16,
+    },
     /// A body has been open for 60 s. Reported once per body.
     BodyOpen {
         /// The host.
@@ -176,6 +189,10 @@ impl Event<'_> {
             Event::BreakerOpened { key, lasts, failure } => info!(
                 name: "abide.pacing.breaker_opened", target: "abide::pacing", key, ?lasts, fault = %failure,
                 "the host can't be reached; no requests are sent to it for now"
+            ),
+            Event::Refusing { key, lasts, by, responses, status } => warn!(
+                name: "abide.pacing.refusing", target: "abide::pacing", key, ?lasts, by = by.map(|by| by.by()), responses, status,
+                "the host refuses this crawler; no requests are sent to it for now"
             ),
             Event::BodyOpen { key, open } => warn!(
                 name: "abide.pacing.body_open", target: "abide::pacing", key, ?open,

@@ -7,6 +7,8 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Refusal;
+
 /// What a request met in place of a usable response.
 ///
 /// An HTTP client's adapter classifies its own errors as one of these; the robots.txt cache adds those that a response can be. A link checker
@@ -18,7 +20,8 @@ use serde::{Deserialize, Serialize};
 /// assert!(failure.is_tls() && failure.is_connect() && !failure.is_refused());
 /// assert_eq!(failure.to_string(), "its certificate has expired");
 /// ```
-// Stored records hold the number of a variant: a change of their order needs another version in `robots_cache/codec.rs`.
+// Stored records hold the number of a variant: a change of their order needs another version in `robots_cache/codec.rs`. One at the end needs none,
+// because a version that does not know it takes the record for absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Failure {
@@ -75,6 +78,8 @@ pub enum Failure {
     TransferCoding,
     /// HTTP/2 `HTTP_1_1_REQUIRED` in GOAWAY or RST_STREAM (RFC 9113 §7): the server responds over HTTP/1.1 only.
     Http11Required,
+    /// What stands before the site answered in its place, with a challenge or a block page.
+    Gatekeeper(Refusal),
 }
 
 impl Failure {
@@ -131,6 +136,14 @@ impl Failure {
         }
     }
 
+    /// The refusal by what stands before the site, if the failure is one.
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Gatekeeper(refusal) => Some(*refusal),
+            _ => None,
+        }
+    }
+
     /// The status, if the failure is one.
     pub fn status(&self) -> Option<u16> {
         match self {
@@ -168,6 +181,7 @@ impl fmt::Display for Failure {
             Self::Status(status) => return write!(f, "it returned status {status}"),
             Self::Other => "the request failed",
             Self::TransferCoding => "the response was in an unknown transfer coding",
+            Self::Gatekeeper(refusal) => return write!(f, "it was {refusal}"),
             Self::Http11Required => "it asked for HTTP/1.1 (HTTP_1_1_REQUIRED)",
         })
     }

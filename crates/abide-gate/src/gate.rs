@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::builder::GateBuilder;
 use crate::clock::has_timers;
-use crate::denied::{Denied, DeniedKind, Refusal};
+use crate::denied::{DenialCause, Denied, DeniedKind};
 use crate::event::Event;
 use crate::paced::{file_delay, last_delay};
 use crate::pacing::{BackoffCause, DeferReason, HostReport, NextHop, NextSlot, Pacer, Permit};
@@ -33,6 +33,7 @@ pub struct Gate {
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) overrides: Arc<AtomicU64>,
+    pub(crate) trusts_status: bool,
     pub(crate) signer: Option<Arc<dyn SignRequest>>,
 }
 
@@ -216,7 +217,7 @@ impl Gate {
         if slot.wait <= left {
             return Ok(());
         }
-        Err(self.denied(Refusal::deferred(DeferReason::Robots, slot.not_before.into(), None), url))
+        Err(self.denied(DenialCause::deferred(DeferReason::Robots, slot.not_before.into(), None), url))
     }
 
     /// Acquires a permit of the host of a URL that `verdict` allows, within `left`. The wait is taken from that, also if it ends in an error.
@@ -237,7 +238,7 @@ impl Gate {
                 if verdict.is_robots_txt() { last_delay(&self.pacer, url) } else { verdict.crawl_delay() };
             let began = self.clock.now();
             let permit = self.pacer.acquire(url, delay.unwrap_or_default(), *left).await;
-            let until_now = |_: &Refusal| self.clock.now().saturating_duration_since(began);
+            let until_now = |_: &DenialCause| self.clock.now().saturating_duration_since(began);
             *left = left.saturating_sub(permit.as_ref().map_or_else(until_now, Permit::waited));
             let permit = permit.map_err(|refusal| self.denied(refusal, url))?;
             // After a wait the rules are checked again: they may have changed meanwhile, also those of a fresh entry.
@@ -333,9 +334,9 @@ impl Gate {
 
     /// Counts since the start, and sums over all hosts that are known. Looks at each of them.
     pub fn stats(&self) -> Stats {
-        let Stats { hosts, in_flight, waiting, backed_off, .. } = self.pacer.stats();
+        let Stats { hosts, in_flight, waiting, backed_off, refusing, .. } = self.pacer.stats();
         let overrides = self.overrides.load(Ordering::Relaxed);
-        Stats { overrides, hosts, in_flight, waiting, backed_off, ..self.robots.stats() }
+        Stats { overrides, hosts, in_flight, waiting, backed_off, refusing, ..self.robots.stats() }
     }
 
     /// Gives up all leases in the shared store and saves the last backoffs, within `limit`. Returns whether all of that is done. Without a
@@ -349,6 +350,11 @@ impl Gate {
     /// The signer of requests, if requests are signed.
     pub fn signer(&self) -> Option<&Arc<dyn SignRequest>> {
         self.signer.as_ref()
+    }
+
+    /// Whether responses are read by their status alone ([`GateBuilder::danger_trust_status`]).
+    pub fn trusts_status(&self) -> bool {
+        self.trusts_status
     }
 
     /// How long a call may wait for permits, unless it sets its own limit.
@@ -376,7 +382,7 @@ impl Gate {
     }
 
     /// The refusal of `url`, by the pacer's own reason also where its robots.txt was refused: the caller may hold an open response of the host.
-    pub(crate) fn denied(&self, refusal: impl Into<Refusal>, url: &Url) -> Denied {
+    pub(crate) fn denied(&self, refusal: impl Into<DenialCause>, url: &Url) -> Denied {
         Denied::by(refusal.into(), url, self.clock.wall())
     }
 }

@@ -75,6 +75,9 @@ mod address;
 mod coding;
 mod location;
 
+// Who answers in place of a site.
+mod refusal;
+
 // The composition: robots.txt first, then the host's turn.
 mod builder;
 mod denied;
@@ -113,6 +116,7 @@ pub use memory_store::MemoryStore;
 #[cfg(feature = "metrics")]
 pub use metrics::{record_metrics, sample_metrics};
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};
+pub use refusal::{REFUSAL_LOOKED_AT, Refusal, RefusalKind};
 pub use sign::SignRequest;
 pub use stats::Stats;
 pub use store::{HolderId, StoreError};

@@ -44,6 +44,11 @@ pub fn record_metrics(event: &Event<'_>) {
         Event::BreakerOpened { failure, .. } => {
             counter!("abide_breaker_openings_total", "fault" => fault_name(*failure)).increment(1);
         }
+        Event::Refusing { by, lasts, .. } => {
+            let by = by.map_or("unknown", |by| by.by());
+            counter!("abide_refusal_holds_total", "by" => by).increment(1);
+            histogram!("abide_refusal_hold_seconds").record(*lasts);
+        }
         Event::BodyOpen { .. } => counter!("abide_bodies_open_long_total").increment(1),
         Event::StoreDown { .. } => counter!("abide_store_faults_total", "store" => "pacing").increment(1),
         Event::RateLimitIgnored { .. } => counter!("abide_rate_limits_ignored_total").increment(1),
@@ -66,6 +71,7 @@ pub fn sample_metrics(gate: &Gate) {
     for (name, count) in [
         ("abide_hosts", stats.hosts),
         ("abide_hosts_backed_off", stats.backed_off),
+        ("abide_hosts_refusing", stats.refusing),
         ("abide_in_flight", stats.in_flight),
         ("abide_waiting", stats.waiting),
         ("abide_robots_in_flight", stats.robots_in_flight),
@@ -108,6 +114,7 @@ fn backed_off_by(cause: BackoffCause) -> &'static str {
         BackoffCause::EnhanceYourCalm => "enhance_your_calm",
         BackoffCause::Operator => "operator",
         BackoffCause::Shared => "shared",
+        BackoffCause::Refusing { .. } => "refusing",
     }
 }
 

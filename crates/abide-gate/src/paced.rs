@@ -104,7 +104,7 @@ impl PacedFetch {
         match fetched {
             Ok(reply) => {
                 let before = self.clock.wall();
-                let mut backoff = permit.observe(reply.status(), reply.headers());
+                let mut backoff = permit.observe_waits(reply.status(), reply.headers());
                 waits.add_gap(permit.gap());
                 waits.lock().next_hop = NextHop::of(reply.status(), reply.headers(), &*self.clock);
                 // Stricter: robots.txt returned 429 before, and again after the time that it had asked for. For a page, Retry-After alone

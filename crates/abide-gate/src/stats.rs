@@ -50,4 +50,6 @@ pub struct Stats {
     pub waiting: usize,
     /// Hosts, and groups of hosts, that are backed off now.
     pub backed_off: usize,
+    /// Hosts, and groups of hosts, that are held now because they refuse us.
+    pub refusing: usize,
 }

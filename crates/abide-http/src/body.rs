@@ -113,6 +113,32 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         }
     }
 
+    /// The first `len` bytes of the body, or what of them is at hand. With `reads_on` they are waited for, up to [`SCAN_TIME_MAX`]. They are
+    /// replayed.
+    pub(crate) async fn start(&mut self, len: usize, reads_on: bool) -> Vec<u8> {
+        let mut read = self.replayed();
+        let reading = async {
+            while reads_on && read < len {
+                let Some(frame) = poll_fn(|context| self.poll_wire(context)).await else { return };
+                read =
+                    read.saturating_add(frame.as_ref().ok().and_then(Frame::data_ref).map_or(0, Bytes::len));
+                self.keep(frame);
+            }
+        };
+        _ = timeout(SCAN_TIME_MAX, reading).await;
+        let mut start = Vec::with_capacity(read.min(len));
+        for data in self.replay.iter().filter_map(|frame| frame.as_ref().ok()?.data_ref()) {
+            let room = len.saturating_sub(start.len());
+            start.extend_from_slice(data.get(..room).unwrap_or(data));
+        }
+        start
+    }
+
+    fn replayed(&self) -> usize {
+        let frames = self.replay.iter().filter_map(|frame| frame.as_ref().ok()?.data_ref());
+        frames.map(Bytes::len).fold(0, usize::saturating_add)
+    }
+
     /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead costs memory by its bytes alone.
     fn keep(&mut self, frame: FrameResult) {
         if !self.replay.back_mut().is_some_and(|last| has_joined(last, &frame)) {
@@ -194,12 +220,7 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for ResponseBody
     }
 
     fn size_hint(&self) -> SizeHint {
-        let replayed: u64 = self
-            .replay
-            .iter()
-            .filter_map(|frame| frame.as_ref().ok()?.data_ref())
-            .map(|data| u64::try_from(data.len()).unwrap_or(u64::MAX))
-            .sum();
+        let replayed = u64::try_from(self.replayed()).unwrap_or(u64::MAX);
         let mut hint = self.wire_hint();
         if let Some(upper) = hint.upper().and_then(|upper| upper.checked_add(replayed)) {
             hint.set_upper(upper);

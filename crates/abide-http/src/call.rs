@@ -18,9 +18,9 @@ use crate::fetch_info::{CallSpan, Hop, RedirectHistory, log_failed};
 use crate::identity::{excerpt, foreign_host};
 use crate::payment::PaymentTerms;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
-use abide_gate::pacing::{NextHop, Permit};
+use abide_gate::pacing::{NextHop, Permit, RefusalReporter};
 use abide_gate::{
-    Denied, DeniedKind, Failure, Origin, Verdict, has_userinfo, lacks_timers, without_userinfo,
+    Denied, DeniedKind, Failure, Origin, Refusal, Verdict, has_userinfo, lacks_timers, without_userinfo,
 };
 
 /// What all steps of a call know: each of them dereferences to it.
@@ -47,6 +47,8 @@ pub struct Call<'a> {
     is_later: bool,
     span: CallSpan,
     pub(crate) permit: Option<Permit>,
+    /// Whether the response is a refusal is seen in its body, and reported then.
+    pub(crate) refusals: Option<RefusalReporter>,
     /// Whether the request of the permit is on the wire. Before that, the permit is given back, and the next request needs no delay.
     is_sent: bool,
     /// Whether something on the way may have dropped field lines.
@@ -70,6 +72,7 @@ impl Crawler {
             is_later: false,
             span: CallSpan::none(),
             permit: None,
+            refusals: None,
             is_sent: false,
             has_lost_fields: false,
             given: Given::default(),
@@ -221,11 +224,25 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Reports a response to its host, which is backed off if the response asks for that.
-    fn observe(&self, head: ResponseHead<'_>) {
-        if let Some(permit) = &self.permit {
-            self.span.within(|| permit.observe(head.status, head.headers));
-        }
+    /// Reports a response to its host, which is backed off if the response asks for that, and held if it refuses us time after time.
+    fn observe(&mut self, ResponseHead { status, headers, .. }: ResponseHead<'_>) {
+        let Some(permit) = &self.permit else { return };
+        let reporter = permit.refusals();
+        self.refusals = self.span.within(|| {
+            permit.observe_waits(status, headers);
+            let refusal = self.crawler.refusal_in_head(status, headers);
+            if refusal.is_none() && self.may_be_refused_in_body(status, headers) {
+                return Some(reporter);
+            }
+            reporter.report(status, refusal);
+            None
+        });
+    }
+
+    /// Whether the body has to be looked at to know whether the response is a refusal.
+    pub(crate) fn may_be_refused_in_body(&self, status: StatusCode, headers: &HeaderMap) -> bool {
+        let is_read = self.method != Method::HEAD && !self.crawler.gate.trusts_status();
+        is_read && Refusal::may_be_in_body(status, headers)
     }
 
     /// Waits until a backoff by the response is in the shared store.
@@ -552,7 +569,10 @@ impl<'a> Sent<'a> {
         match next {
             Ok(None) => Ok(Answered::Done(Done { call, has_sure_end: false })),
             Ok(Some(next)) => {
-                call.keep_rules(head).await;
+                // Those of a gatekeeper are not the site's.
+                if call.crawler.refusal_in_head(head.status, head.headers).is_none() {
+                    call.keep_rules(head).await;
+                }
                 Ok(Answered::Follow(Follow { call, next }))
             }
             Err(denied) => Err(call.refuse(denied)),
@@ -560,7 +580,7 @@ impl<'a> Sent<'a> {
     }
 
     /// Refuses the response, whose host is nevertheless backed off if it asks for that.
-    pub async fn refused(self, response: Option<ResponseHead<'_>>, kind: DeniedKind) -> Refused {
+    pub async fn refused(mut self, response: Option<ResponseHead<'_>>, kind: DeniedKind) -> Refused {
         let denied = self.denied(kind);
         if let Some(head) = response {
             self.call.observe(head);
@@ -641,6 +661,8 @@ impl<'a> Follow<'a> {
         let Self { mut call, next } = self;
         drop(response);
         call.permit = None;
+        // What is given to a server that asks for it is no refusal.
+        call.refusals = None;
         call.is_sent = false;
         next.target.change(headers);
         call.given.add_to(headers);

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use thiserror::Error;
 
 use crate::body::BoxError;
@@ -17,7 +17,9 @@ use crate::payment::PaymentPolicy;
 use crate::reader::Scan;
 use crate::redirect::RedirectPolicy;
 use abide_gate::robots_cache::Fetch;
-use abide_gate::{Denied, DeniedKind, Gate, GateBuilder, Origin, SignRequest, Verdict, lacks_timers};
+use abide_gate::{
+    Denied, DeniedKind, Gate, GateBuilder, Origin, Refusal, SignRequest, Verdict, lacks_timers,
+};
 use abide_permissions::{PermissionStore, Preferences, ReadOptions, Usage};
 use abide_robots::{InvalidText, ProductToken};
 use url::Url;
@@ -88,6 +90,11 @@ impl Crawler {
         let source = answer.sources().first().filter(|_| answer.is_disallowed())?;
         let (usage, source) = (usage.to_string().into(), source.to_string().into());
         Some(Denied::new(DeniedKind::Purpose { usage, source }, url, self.gate.wall()))
+    }
+
+    /// Whether what stands before a site has answered in its place, as far as the head shows.
+    pub(crate) fn refusal_in_head(&self, status: StatusCode, headers: &HeaderMap) -> Option<Refusal> {
+        if self.gate.trusts_status() { None } else { Refusal::in_head(status, headers) }
     }
 
     /// The User-Agent of every request.

@@ -20,7 +20,7 @@ use crate::call::Call;
 use crate::failure::root_cause;
 use crate::payment::PaymentTerms;
 use crate::reader::{RuleFields, not_scanned};
-use abide_gate::{Verdict, without_userinfo};
+use abide_gate::{Refusal, Verdict, without_userinfo};
 use abide_permissions::{
     Answer, AppDirectives, Head, PermissionError, PermissionRecord, Permissions, Preference, Preferences,
     Provenance, ReadOptions, Usage, license_challenge, licenses,
@@ -34,6 +34,7 @@ pub struct FetchInfo {
     history: RedirectHistory,
     fields: RuleFields,
     outcome: HeadOutcome,
+    refusal: Option<Refusal>,
     purpose: Option<Usage>,
     /// Of a response without hops: its URL, and what is known of its robots.txt.
     robots: Option<Box<(Url, Verdict)>>,
@@ -51,10 +52,15 @@ pub(crate) enum HeadOutcome {
 
 impl FetchInfo {
     /// Of the last response of the call, which loses its history to it.
-    pub(crate) fn new(call: &mut Call<'_>, fields: RuleFields, outcome: HeadOutcome) -> Self {
+    pub(crate) fn new(
+        call: &mut Call<'_>,
+        fields: RuleFields,
+        outcome: HeadOutcome,
+        refusal: Option<Refusal>,
+    ) -> Self {
         let (settings, history) = (&call.crawler.settings, std::mem::take(&mut call.history));
         let (read, purpose) = (settings.read.clone(), settings.purpose.clone());
-        Self { read, history, fields, outcome, purpose, robots: None }
+        Self { read, history, fields, outcome, refusal, purpose, robots: None }
     }
 
     /// For a response without hops.
@@ -89,6 +95,18 @@ impl FetchInfo {
         self.history.last().and_then(Hop::payment)
     }
 
+    /// Whether what stands before the site has answered in its place: a challenge or a block page, whatever its status. Then this is not the page:
+    /// its permissions and preferences are unknown, and nothing is kept of it. abide never solves a challenge.
+    ///
+    /// ```
+    /// fn is_the_page(info: &abide_http::FetchInfo) -> bool {
+    ///     info.refusal().is_none()
+    /// }
+    /// ```
+    pub fn refusal(&self) -> Option<&Refusal> {
+        self.refusal.as_ref()
+    }
+
     /// How long this call waited for permits, all hops together.
     pub fn waited(&self) -> Duration {
         self.history.waited()
@@ -104,6 +122,9 @@ impl FetchInfo {
     /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
     pub fn permissions(&self) -> Permissions {
         let Self { read, fields, outcome, .. } = self;
+        if let Some(refusal) = &self.refusal {
+            return Permissions::unknown(fields.received.to_system_time(), refusal.to_string());
+        }
         let head = match outcome {
             HeadOutcome::Stored(known) => return known.permissions(read),
             HeadOutcome::Known(head) => head.clone(),
@@ -142,6 +163,9 @@ impl FetchInfo {
         let preferences = Preferences::new(read).with_fields(fields.lines()).with_page(&permissions);
         let preferences = preferences.with_tdm(file, fields.lines(), permissions.metas());
         let preferences = match () {
+            () if self.refusal.is_some() => {
+                self.refusal.iter().fold(preferences, |known, by| known.with_unread_source(&by.to_string()))
+            }
             // A rule that was not understood is no statement on a use.
             () if permissions.is_read() => preferences,
             () if permissions.head_end().is_complete() => {
@@ -201,8 +225,8 @@ impl FetchInfo {
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         // Without the hops, which it does not need.
         let (read, fields, outcome) = (self.read.clone(), self.fields.clone(), self.outcome.clone());
-        let history = RedirectHistory::default();
-        let info = Self { read, fields, outcome, history, purpose: None, robots: None };
+        let (history, refusal) = (RedirectHistory::default(), self.refusal);
+        let info = Self { read, fields, outcome, refusal, history, purpose: None, robots: None };
         async move {
             if let HeadOutcome::Later(head) = &info.outcome {
                 // A closed channel means that the body is gone; its last value still stands.

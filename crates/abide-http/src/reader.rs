@@ -17,7 +17,7 @@ use crate::call::{Call, Done, ResponseHead};
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{FetchInfo, HeadOutcome, with_robots};
 use crate::permission_history::persist;
-use abide_gate::{WallMillis, named_codings};
+use abide_gate::{REFUSAL_LOOKED_AT, Refusal, WallMillis, named_codings};
 use abide_permissions::{
     Fetched, Head, HeadEnd, HeadScanner, PermissionRecord, PermissionStore, Permissions, Preferences,
     ReadOptions, is_whole, states_preferences,
@@ -92,14 +92,28 @@ impl Done<'_> {
             }
         };
         body.take_what_is_here().await;
-        if call.store().is_some() {
+        let mut refusal = call.crawler.refusal_in_head(status, response.headers());
+        if refusal.is_none() && call.may_be_refused_in_body(status, response.headers()) {
+            // The head of a page has been read by now; errors are read for this alone.
+            let start = response.body_mut().start(REFUSAL_LOOKED_AT, !status.is_success()).await;
+            refusal = Refusal::in_body(status, response.headers(), &start);
+        }
+        if let Some(reporter) = call.refusals.take() {
+            reporter.report(status, refusal);
+            reporter.saved().await;
+        }
+        if refusal.is_some() {
+            // Neither the fields nor the head are the site's, and no record is kept of them.
+            fields.lines.clear();
+            outcome = HeadOutcome::Known(not_scanned());
+        } else if call.store().is_some() {
             let head = if let HeadOutcome::Known(head) = &outcome { head.clone() } else { not_scanned() };
             let known = call.persist(request, status, response.headers(), head, fields.received).await;
             if let (HeadOutcome::Known(_), Some(known)) = (&outcome, known) {
                 outcome = HeadOutcome::Stored(Box::new(known));
             }
         }
-        let info = FetchInfo::new(&mut call, fields, outcome);
+        let info = FetchInfo::new(&mut call, fields, outcome, refusal);
         response.extensions_mut().insert(info);
         response
     }
@@ -234,7 +248,7 @@ pub(crate) struct RuleFields {
     lines: Vec<(HeaderName, HeaderValue)>,
     /// Whether these are all lines that the server sent.
     are_all: bool,
-    received: WallMillis,
+    pub(crate) received: WallMillis,
 }
 
 impl RuleFields {

@@ -79,6 +79,20 @@ impl Permissions {
         Self::read(options, fields, Head::default(), SystemTime::UNIX_EPOCH)
     }
 
+    /// Nothing is known of the page, for this reason, and no setting permits what is unknown: the response is not the page's.
+    pub fn unknown(received_at: SystemTime, reason: String) -> Self {
+        let findings =
+            Findings { doubted: Asked::ALL, doubts: vec![(Asked::ALL, reason)], ..Findings::default() };
+        Self {
+            rules: findings.rules(),
+            findings,
+            head: Head::default(),
+            fields_read: true,
+            unknown_is_permitted: false,
+            received_at,
+        }
+    }
+
     /// Sets when the response was received, as of which [`Permissions::may_index`] answers.
     pub const fn with_received_at(mut self, received_at: SystemTime) -> Self {
         self.received_at = received_at;

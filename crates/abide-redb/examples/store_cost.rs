@@ -85,7 +85,8 @@ async fn backoffs(store: &Store) -> Outcome<()> {
     let state = HostState { backoff: Some(backoff), ..HostState::default() };
     let mut each = Vec::new();
     for n in 0..200 {
-        let (began, ask) = (Instant::now(), LeaseAsk { holder: HolderId(1), want: Want::Release, state });
+        let (began, ask) =
+            (Instant::now(), LeaseAsk { holder: HolderId(1), number: 0, want: Want::Release, state });
         store.exchange(&format!("host-{n}.example"), ask).await?;
         each.push(began.elapsed());
     }

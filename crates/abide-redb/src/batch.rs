@@ -6,10 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use abide_gate::Origin;
+use abide_gate::pacing::HostEntry;
 use abide_gate::robots_cache::RobotsRecord;
 use abide_permissions::PermissionRecord;
-
-use crate::row::BackoffRow;
 
 /// Waiting rows by their key. In order, which is how a tree likes it.
 #[derive(Clone, Debug, Default)]
@@ -21,8 +20,8 @@ pub(crate) struct Batch {
     weight: usize,
 }
 
-/// The last row of each host. `None`: forgotten.
-pub(crate) type Backoffs = BTreeMap<Arc<str>, Option<BackoffRow>>;
+/// The last row of each host, in times of the wall clock. `None`: forgotten.
+pub(crate) type Backoffs = BTreeMap<Arc<str>, Option<HostEntry>>;
 
 /// What was done to a record of permissions, in this order. `None`: it was removed.
 pub(crate) type PermissionChanges = Vec<Option<PermissionRecord>>;

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use abide_gate::pacing::HostEntry;
 use abide_gate::robots_cache::RobotsRecord;
 use abide_gate::{Origin, WallMillis};
 use abide_permissions::PermissionRecord;
@@ -23,7 +24,7 @@ use crate::builder::Builder;
 use crate::error::Error;
 use crate::place::DatabasePlace;
 use crate::record_table::{PERMISSIONS, ROBOTS, Records};
-use crate::row::{self, BackoffRow, FileState, VERSION};
+use crate::row::{self, FileState, VERSION};
 use crate::store::StoreUsage;
 
 /// As 0.1 named it.
@@ -47,7 +48,7 @@ enum Handle {
 }
 
 /// The backoffs that were in the file when it was opened. `None`: the row cannot be read.
-pub(crate) type SavedBackoffs = Vec<(Arc<str>, Option<BackoffRow>)>;
+pub(crate) type SavedBackoffs = Vec<(Arc<str>, Option<HostEntry>)>;
 
 impl Disk {
     /// Opens the file, and makes sure that it is whole.
@@ -113,7 +114,7 @@ impl Disk {
             }
             for (host, row) in &batch.backoffs {
                 match row {
-                    Some(row) => tables.backoffs.insert(&**host, &*row.encode(host))?,
+                    Some(row) => tables.backoffs.insert(&**host, &*row::host(host, row))?,
                     None => tables.backoffs.remove(&**host)?,
                 };
             }
@@ -241,7 +242,7 @@ fn take_over(database: &Database) -> Result<Result<SavedBackoffs, u8>, RedbError
     let (tables, mut found) = (Tables::open(&transaction)?, Vec::new());
     for row in tables.backoffs.iter()? {
         let (key, row) = row?;
-        found.push((key.value().into(), BackoffRow::decode(key.value(), row.value())));
+        found.push((key.value().into(), row::read_host(key.value(), row.value())));
     }
     tables.finish()?;
     transaction.commit()?;

@@ -14,7 +14,6 @@ use abide_gate::{Clock, WallMillis};
 
 use crate::batch::Backoffs;
 use crate::disk::SavedBackoffs;
-use crate::row::BackoffRow;
 
 /// Both clocks, read one after the other: the process may be paused between the two.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +53,12 @@ struct KnownHost {
     row: Option<Written>,
 }
 
-/// A row that is in the file, or on its way there.
+/// The end of a backoff, by both clocks, and its count, as they are in the file or on their way there.
 #[derive(Clone, Copy, Debug)]
 struct Written {
     until: Duration,
-    row: BackoffRow,
+    wall_until: WallMillis,
+    throttles: u8,
 }
 
 /// When the store was opened, on its own line of time. A backoff that is over ended before that, and so did requests that matter.
@@ -91,18 +91,15 @@ impl Hosts {
         loaded
     }
 
-    fn load_row(&mut self, key: Arc<str>, row: BackoffRow, now: Now, changed: &mut Backoffs) {
-        let (left, over) = (row.until.since(now.wall), now.wall.since(row.until));
-        let stored = Backoff { left, over, throttles: row.throttles, cause: row.cause };
+    fn load_row(&mut self, key: Arc<str>, row: HostEntry, now: Now, changed: &mut Backoffs) {
+        let stored = row.state(since_1970(now.wall));
         let known = self.known(&key);
-        known.entry.merge(&HostState { backoff: Some(stored), ..UNKNOWN }, OPENED);
-        match known.entry.state(OPENED).backoff {
-            // It is written as it was read, or it would move a little each time.
-            Some(kept) if kept == stored => known.row = Some(Written { until: end_of(kept, OPENED), row }),
-            cut => {
-                known.row = cut.map(|cut| written(cut, OPENED, now));
-                changed.insert(key, known.row.map(|written| written.row));
-            }
+        known.entry.merge(&HostState { quiet: UNKNOWN.quiet, ..stored }, OPENED);
+        let kept = known.entry.state(OPENED);
+        known.row = kept.backoff.map(|backoff| written(backoff, OPENED, now));
+        // What is as it was read is not written again, or it would move a little each time.
+        if kept.backoff.is_none() || kept.backoff != stored.backoff {
+            changed.insert(key, kept.backoff.map(|_| row_of(kept, now)));
         }
     }
 
@@ -129,9 +126,8 @@ impl Hosts {
         if let Some(backoff) = state.backoff
             && known.row.is_none_or(|row| row.lacks(backoff, at))
         {
-            let row = written(backoff, at, now);
-            known.row = Some(row);
-            changed.insert(host.into(), Some(row.row));
+            known.row = Some(written(backoff, at, now));
+            changed.insert(host.into(), Some(row_of(state, now)));
         }
         (lease, state)
     }
@@ -142,9 +138,10 @@ impl Hosts {
         let at = self.line(now);
         for (key, known) in &self.hosts {
             let Some(old) = known.row else { continue };
-            let row = known.entry.state(at).backoff.map(|backoff| written(backoff, at, now).row);
-            if row.is_none_or(|row| row.until.since(old.row.until) > CLOCKS_AGREE) {
-                changed.insert(key.clone(), row);
+            let state = known.entry.state(at);
+            let new = state.backoff.map(|backoff| written(backoff, at, now));
+            if new.is_none_or(|new| new.wall_until.since(old.wall_until) > CLOCKS_AGREE) {
+                changed.insert(key.clone(), new.map(|_| row_of(state, now)));
             }
         }
     }
@@ -166,15 +163,25 @@ impl Hosts {
 impl Written {
     /// The backoff lasts for longer than the file knows, or has a higher throttle count.
     fn lacks(&self, backoff: Backoff, now: Duration) -> bool {
-        end_of(backoff, now) >= self.until + RESOLUTION || backoff.throttles > self.row.throttles
+        end_of(backoff, now) >= self.until + RESOLUTION || backoff.throttles > self.throttles
     }
 }
 
 /// `at` is `now` on the store's line.
 fn written(backoff: Backoff, at: Duration, now: Now) -> Written {
-    let Backoff { left, over, throttles, cause } = backoff;
-    let until = now.wall.plus(left).minus(over);
-    Written { until: end_of(backoff, at), row: BackoffRow { until, throttles, cause } }
+    let Backoff { left, over, throttles, .. } = backoff;
+    Written { until: end_of(backoff, at), wall_until: now.wall.plus(left).minus(over), throttles }
+}
+
+/// What is written of a host: all but when it had a request, and the delay from then. Its times are of the wall clock.
+fn row_of(state: HostState, now: Now) -> HostEntry {
+    let mut row = HostEntry::default();
+    row.merge(&HostState { quiet: None, delay: Duration::ZERO, ..state }, since_1970(now.wall));
+    row
+}
+
+fn since_1970(wall: WallMillis) -> Duration {
+    Duration::from_millis(wall.as_millis())
 }
 
 fn end_of(backoff: Backoff, now: Duration) -> Duration {

@@ -3,14 +3,12 @@
 //! ```text
 //! robots        origin ─▶ age:u64  version:u8 fields crc32:u32   (abide_gate::robots_cache::RobotsRecord::encode)
 //! permissions   URL    ─▶ age:u64  version:u8 crc32:u32 | JSON
-//! backoffs      host   ─▶ version:u8 crc32:u32 | until cause throttles:u8       (checksum over the host, too)
+//! backoffs      host   ─▶ version:u8 crc32:u32 | abide_gate::pacing::HostEntry::encode  (checksum over the host, too)
 //! state         "abide"─▶ version:u8 crc32:u32 | robots_bytes permissions_bytes
 //! ```
 //! Numbers are little-endian. The age is the time by which old records are found, in milliseconds.
 
-use std::time::Duration;
-
-use abide_gate::pacing::BackoffCause;
+use abide_gate::pacing::HostEntry;
 use abide_gate::robots_cache::RobotsRecord;
 use abide_gate::{Origin, WallMillis};
 use abide_permissions::PermissionRecord;
@@ -49,51 +47,14 @@ pub(crate) fn age(row: &[u8]) -> u64 {
     row.first_chunk().copied().map(u64::from_le_bytes).unwrap_or_default()
 }
 
-/// What is kept of a host: its last backoff. It may be over; its throttle count outlives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BackoffRow {
-    pub(crate) until: WallMillis,
-    pub(crate) throttles: u8,
-    pub(crate) cause: BackoffCause,
+/// What is kept of a host, in times of the wall clock.
+pub(crate) fn host(host: &str, entry: &HostEntry) -> Vec<u8> {
+    sealed(host.as_bytes(), entry.encode().as_bytes())
 }
 
-impl BackoffRow {
-    pub(crate) fn encode(&self, host: &str) -> Vec<u8> {
-        let (kind, status, retry_after) = match self.cause {
-            BackoffCause::Operator => (1_u8, 0, None),
-            BackoffCause::EnhanceYourCalm => (2, 0, None),
-            BackoffCause::Answer { status, retry_after } => (3, status, retry_after),
-            // And whatever causes there will be.
-            _ => (0, 0, None),
-        };
-        let mut fields = Vec::with_capacity(20);
-        fields.extend_from_slice(&self.until.as_millis().to_le_bytes());
-        fields.push(kind);
-        fields.extend_from_slice(&status.to_le_bytes());
-        // No Retry-After: 0, which is none either (RFC 9110 §10.2.3 has no use for it).
-        let millis = retry_after.map_or(0, |asked| u64::try_from(asked.as_millis()).unwrap_or(u64::MAX));
-        fields.extend_from_slice(&millis.to_le_bytes());
-        fields.push(self.throttles);
-        sealed(host.as_bytes(), &fields)
-    }
-
-    pub(crate) fn decode(host: &str, row: &[u8]) -> Option<Self> {
-        let mut fields = RowFields(unsealed(host.as_bytes(), row)?);
-        let until = WallMillis::from_millis(fields.u64()?);
-        let [kind] = fields.array()?;
-        let status = u16::from_le_bytes(fields.array()?);
-        let millis = fields.u64()?;
-        let retry_after = (millis > 0).then(|| Duration::from_millis(millis));
-        let cause = match kind {
-            0 => BackoffCause::Shared,
-            1 => BackoffCause::Operator,
-            2 => BackoffCause::EnhanceYourCalm,
-            3 => BackoffCause::Answer { status, retry_after },
-            _ => return None,
-        };
-        let [throttles] = fields.array()?;
-        fields.0.is_empty().then_some(Self { until, throttles, cause })
-    }
+/// What was kept of this host, and of no other.
+pub(crate) fn read_host(host: &str, row: &[u8]) -> Option<HostEntry> {
+    HostEntry::decode(str::from_utf8(unsealed(host.as_bytes(), row)?).ok()?)
 }
 
 /// What is known of the file as a whole.
@@ -166,42 +127,32 @@ impl RowFields<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
+    use std::time::{Duration, SystemTime};
 
+    use abide_gate::pacing::{Backoff, BackoffCause, HostState};
     use abide_permissions::{Fetched, Head};
 
     use super::*;
 
-    fn backoffs() -> Vec<BackoffRow> {
-        let causes = [
-            BackoffCause::Shared,
-            BackoffCause::Operator,
-            BackoffCause::EnhanceYourCalm,
-            BackoffCause::Answer { status: 429, retry_after: None },
-            BackoffCause::Answer { status: 503, retry_after: Some(Duration::from_secs(86_400)) },
-        ];
-        let edges = [
-            WallMillis::from_millis(0),
-            WallMillis::from_millis(1_800_000_000_000),
-            WallMillis::from_millis(u64::MAX),
-        ];
-        let all = causes
-            .map(|cause| edges.map(|until| BackoffRow { until, throttles: until.as_millis() as u8, cause }));
-        all.into_iter().flatten().collect()
+    fn backed_off() -> HostEntry {
+        let cause = BackoffCause::Answer { status: 429, retry_after: None };
+        let backoff = Backoff { left: Duration::from_secs(60), over: Duration::ZERO, throttles: 1, cause };
+        let mut entry = HostEntry::default();
+        entry.merge(&HostState { backoff: Some(backoff), ..HostState::default() }, Duration::from_secs(1));
+        entry
     }
 
     #[test]
-    fn a_backoff_survives_and_only_under_its_own_host() {
-        for backoff in backoffs() {
-            let row = backoff.encode("a.example");
-            assert_eq!(BackoffRow::decode("a.example", &row), Some(backoff));
-            assert_eq!(BackoffRow::decode("b.example", &row), None);
-        }
+    fn a_host_survives_and_only_under_its_own_name() {
+        let row = host("a.example", &backed_off());
+        let (entry, now) = (read_host("a.example", &row).unwrap(), Duration::from_secs(2));
+        assert_eq!(entry.state(now), backed_off().state(now));
+        assert_eq!(read_host("b.example", &row), None);
     }
 
     #[test]
     fn every_flipped_bit_cut_and_added_byte_of_a_row_makes_it_absent() {
-        let backoff = backoffs()[13].encode("a.example");
+        let backoff = host("a.example", &backed_off());
         let state = FileState { robots_bytes: 5, permissions_bytes: u64::MAX };
         assert_eq!(FileState::decode(&state.encode()), Some(state));
         let fetched = Fetched::new(200, &[("robots-tag", b"*;noindex")], Head::default(), SystemTime::now());
@@ -210,7 +161,7 @@ mod tests {
         assert!(read_permission("https://a.example/b", &permission).is_none());
         type IsRead = fn(&[u8]) -> bool;
         let cases: [(Vec<u8>, usize, IsRead); 4] = [
-            (backoff, 0, |row| BackoffRow::decode("a.example", row).is_some()),
+            (backoff, 0, |row| read_host("a.example", row).is_some()),
             (state.encode(), 0, |row| FileState::decode(row).is_some()),
             // A flipped byte is no newer version.
             (state.encode(), 0, |row| FileState::version(row).is_some()),

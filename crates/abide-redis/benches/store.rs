@@ -42,7 +42,7 @@ async fn renew(store: &Store, n: usize) -> Result<(), Box<dyn std::error::Error>
     let want = Want::Lease { ttl, again_in, is_held: true };
     let state = HostState { quiet: Some(Duration::ZERO), delay: Duration::from_secs(1), backoff: None };
     let host = format!("h{}.example", n % 1_000);
-    match store.exchange(&host, LeaseAsk { holder: HolderId(1), want, state }).await?.0 {
+    match store.exchange(&host, LeaseAsk { holder: HolderId(1), number: 0, want, state }).await?.0 {
         LeaseStatus::Leased { .. } => Ok(()),
         refused => Err(format!("{refused:?}").into()),
     }

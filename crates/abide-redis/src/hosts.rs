@@ -1,17 +1,19 @@
-//! Leases of hosts: one script for each exchange.
+//! Leases of hosts: one script for each exchange, or for all of a renewal.
 //!
 //! What many processes must agree on is decided in the server (`lua/exchange.lua`), by its clock: here is what goes in and what comes out.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+use abide_gate::pacing::{
+    Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want, exchange_each,
+};
 use abide_gate::{BoxFuture, StoreError};
 use redis::ToRedisArgs;
 
-use crate::Store;
 use crate::key::HOST;
 use crate::script::Script;
+use crate::{Error, Store};
 
 static EXCHANGE: LazyLock<Script> = LazyLock::new(|| Script::new(CODE));
 
@@ -28,17 +30,38 @@ impl HostStore for Store {
         ask: LeaseAsk,
     ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>> {
         Box::pin(async move {
-            let keys = &self.link.keys;
-            let keys = [keys.of(HOST, host), keys.marker(host)];
-            // Numbered, so that a release that comes late, on a connection that was given up, ends no lease that was taken since.
-            let reply: Reply = self.link.run(&EXCHANGE, &keys, args(&ask, self.link.number())).await?;
-            Ok(read(reply).ok_or_else(|| self.link.unexpected())?)
+            let mut replies = self.exchanges(&[(host, ask)]).await?;
+            Ok(replies.pop().ok_or_else(|| self.link.unexpected())?)
+        })
+    }
+
+    /// In one script; in a cluster, where the hosts lie on many nodes, in one each.
+    fn exchange_all<'a>(&'a self, asks: &'a [(Arc<str>, LeaseAsk)]) -> BoxFuture<'a, Vec<LeaseReply>> {
+        if self.link.is_cluster() {
+            return Box::pin(exchange_each(self, asks));
+        }
+        Box::pin(async move {
+            let pairs: Vec<_> = asks.iter().map(|(host, ask)| (&**host, *ask)).collect();
+            match self.exchanges(&pairs).await {
+                Ok(replies) => replies.into_iter().map(Ok).collect(),
+                Err(error) => asks.iter().map(|_| Err(error.clone().into())).collect(),
+            }
         })
     }
 }
 
-fn args(ask: &LeaseAsk, number: u64) -> impl ToRedisArgs {
-    let LeaseAsk { holder, want, state: HostState { quiet, delay, backoff } } = ask;
+impl Store {
+    async fn exchanges(&self, asks: &[(&str, LeaseAsk)]) -> Result<Vec<(LeaseStatus, HostState)>, Error> {
+        let keys = |(host, _): &(&str, _)| [self.link.keys.of(HOST, host), self.link.keys.marker(host)];
+        let keys: Vec<_> = asks.iter().flat_map(keys).collect();
+        let args: Vec<_> = asks.iter().map(|(_, ask)| args(ask)).collect();
+        let replies: Vec<Reply> = self.link.run(&EXCHANGE, &keys, args).await?;
+        replies.into_iter().map(|reply| read(reply).ok_or_else(|| self.link.unexpected())).collect()
+    }
+}
+
+fn args(ask: &LeaseAsk) -> impl ToRedisArgs {
+    let LeaseAsk { holder, number, want, state: HostState { quiet, delay, backoff } } = ask;
     let (want, ttl, again_in) = match *want {
         Want::Lease { ttl, again_in, is_held: false } => ("lease", ttl, again_in),
         Want::Lease { ttl, again_in, is_held: true } => ("held", ttl, again_in),
@@ -46,12 +69,12 @@ fn args(ask: &LeaseAsk, number: u64) -> impl ToRedisArgs {
     };
     let (left, over, throttles, cause) = match backoff {
         Some(backoff) => {
-            (micros(backoff.left), micros(backoff.over), backoff.throttles, write(backoff.cause))
+            (micros(backoff.left), micros(backoff.over), backoff.throttles, backoff.cause.encode())
         }
         None => (-1, 0, 0, "none".to_owned()),
     };
     let (holder, quiet, delay) = (holder.to_string(), quiet.map_or(-1, micros), micros(*delay));
-    (holder, number, want, micros(ttl), micros(again_in), quiet, delay, left, over, throttles, cause)
+    (holder, *number, want, micros(ttl), micros(again_in), quiet, delay, left, over, throttles, cause)
 }
 
 fn read(
@@ -67,7 +90,8 @@ fn read(
         _ => return None,
     };
     let over = span(over)?;
-    let backoff = span(left).map(|left| Backoff { left, over, throttles, cause: read_cause(&cause) });
+    let backoff =
+        span(left).map(|left| Backoff { left, over, throttles, cause: BackoffCause::decode(&cause) });
     Some((lease, HostState { quiet: span(quiet), delay: span(delay)?, backoff }))
 }
 
@@ -77,40 +101,17 @@ fn micros(span: Duration) -> i64 {
     i64::try_from(span.as_micros()).unwrap_or(i64::MAX).min(1 << 51)
 }
 
-/// Letters, digits and colons only: the script takes a row with another character for one that is not ours.
-/// `429:60000`, `503`, `calm`, `operator`, `shared`.
-fn write(cause: BackoffCause) -> String {
-    match cause {
-        BackoffCause::Answer { status, retry_after: None } => status.to_string(),
-        BackoffCause::Answer { status, retry_after: Some(asked) } => {
-            format!("{status}:{}", asked.as_millis())
-        }
-        BackoffCause::EnhanceYourCalm => "calm".to_owned(),
-        BackoffCause::Operator => "operator".to_owned(),
-        _ => "shared".to_owned(),
-    }
-}
-
-/// What a newer version may have written is a backoff all the same.
-fn read_cause(text: &str) -> BackoffCause {
-    let (first, rest) = text.split_once(':').unwrap_or((text, ""));
-    match (first, first.parse()) {
-        (_, Ok(status)) => {
-            BackoffCause::Answer { status, retry_after: rest.parse().ok().map(Duration::from_millis) }
-        }
-        ("calm", _) => BackoffCause::EnhanceYourCalm,
-        ("operator", _) => BackoffCause::Operator,
-        _ => BackoffCause::Shared,
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::arithmetic_side_effects, reason = "a test that cannot go on fails")]
 mod tests {
+    use std::future::ready;
+    use std::sync::Mutex;
+
     use abide_gate::HolderId;
     use abide_gate::pacing::HostEntry;
+    use abide_gate::testing::hosts::{Beginning, exchanges_equal_the_plain_function};
     use abide_tests::Redis;
-    use redis::{Client, cmd};
+    use redis::{Client, Connection, cmd};
 
     use super::*;
 
@@ -118,43 +119,22 @@ mod tests {
     const MINUTE: Duration = Duration::from_secs(60);
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    #[test]
-    fn causes_survive() {
-        let asked = |seconds| Some(Duration::from_secs(seconds));
-        let answers = [(429, None), (503, asked(60)), (403, asked(86_400))];
-        let answers = answers.map(|(status, retry_after)| BackoffCause::Answer { status, retry_after });
-        for cause in answers.into_iter().chain([
-            BackoffCause::EnhanceYourCalm,
-            BackoffCause::Operator,
-            BackoffCause::Shared,
-        ]) {
-            let text = write(cause);
-            assert!(text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b':'), "{text}");
-            assert_eq!(read_cause(&text), cause);
-        }
-    }
-
-    #[test]
-    fn an_unknown_cause_is_a_backoff_all_the_same() {
-        for text in ["", "later", "429x:1", "-1"] {
-            assert_eq!(read_cause(text), BackoffCause::Shared, "{text}");
-        }
-    }
-
     /// The script, by the clock of the test in place of the server's.
     struct Scripted {
         redis: Redis,
+        connection: Mutex<Connection>,
         script: String,
         began: Duration,
     }
 
     impl Scripted {
         fn start() -> Option<Self> {
-            let script = CODE.replace("redis.call('TIME')", "{ARGV[12], ARGV[13]}");
+            let script = CODE.replace("redis.call('TIME')", "{ARGV[#ARGV - 1], ARGV[#ARGV]}");
             let redis = Redis::start()?;
             let (seconds, micros): (u64, u64) = redis.ask(&["TIME"]);
             let began = Duration::from_secs(seconds) + Duration::from_micros(micros);
-            let scripted = Self { redis, script, began };
+            let connection = Client::open(redis.url()).unwrap().get_connection().unwrap();
+            let scripted = Self { redis, connection: connection.into(), script, began };
             scripted.lost_nothing_since(began - 48 * HOUR);
             Some(scripted)
         }
@@ -164,70 +144,46 @@ mod tests {
             self.redis.put("born", format!("{} {name}", at.as_micros()));
         }
 
-        fn exchange(
-            &self,
-            host: &str,
-            number: u64,
-            ask: &LeaseAsk,
-            now: Duration,
-        ) -> (LeaseStatus, HostState) {
+        fn exchange(&self, host: &str, ask: &LeaseAsk, now: Duration) -> (LeaseStatus, HostState) {
             let mut call = cmd("EVAL");
-            call.arg(&self.script).arg(2).arg(host).arg("born").arg(args(ask, number));
+            call.arg(&self.script).arg(2).arg(host).arg("born").arg(args(ask));
             call.arg(now.as_secs()).arg(now.subsec_micros());
-            let mut server = Client::open(self.redis.url()).unwrap().get_connection().unwrap();
-            read(call.query(&mut server).unwrap()).unwrap()
+            let mut replies: Vec<Reply> = call.query(&mut self.connection.lock().unwrap()).unwrap();
+            read(replies.pop().unwrap()).unwrap()
+        }
+
+        /// Without the version and the checksum before it, and the marker behind it.
+        fn stored(&self, host: &str) -> Option<HostEntry> {
+            let row: Option<String> =
+                cmd("GET").arg(host).query(&mut self.connection.lock().unwrap()).unwrap();
+            let row = row?;
+            let entry = row.splitn(3, ' ').last().unwrap().rsplit_once(' ').unwrap().0;
+            Some(HostEntry::decode(entry).unwrap())
         }
     }
 
     fn lease(holder: u128, ttl: Duration) -> LeaseAsk {
         let want = Want::Lease { ttl, again_in: MINUTE, is_held: false };
-        LeaseAsk { holder: HolderId(holder), want, state: HostState::default() }
+        LeaseAsk { holder: HolderId(holder), number: 0, want, state: HostState::default() }
     }
 
-    /// Thousands of random exchanges of four processes, answered alike to the microsecond.
-    #[test]
-    fn the_script_equals_the_plain_function() {
+    /// Also within the grace of a loss. What the script has stored is the text of an entry.
+    #[tokio::test]
+    async fn the_script_equals_the_plain_function() {
         let Some(scripted) = Scripted::start() else { return };
-        let (mut now, mut seed) = (scripted.began, 1_u64);
-        let mut rng = move |most: u64| {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (seed >> 33) % most
-        };
-        for run in 0..60 {
-            let (mut entry, host) = (HostEntry::default(), format!("h{run}"));
-            // In half of the runs it begins within the grace of a loss.
-            let ttl = 8 * SECOND;
-            let born = if run % 2 == 0 { now } else { now - HOUR * 48 };
+        let ttl = 10 * SECOND;
+        for born in [scripted.began - 48 * HOUR, scripted.began] {
             scripted.lost_nothing_since(born);
-            for number in 1..60 {
-                now += Duration::from_micros(rng(3_000_000));
-                let left = Duration::from_micros(rng(2) * rng(40_000_000));
-                let over = Duration::from_micros(rng(2_000_000_000));
-                let backoff = Backoff {
-                    left,
-                    // Either it lasts, or it is over.
-                    over: if left.is_zero() { over } else { Duration::ZERO },
-                    throttles: u8::try_from(rng(4) + 1).unwrap(),
-                    cause: BackoffCause::Operator,
-                };
-                let state = HostState {
-                    quiet: (rng(3) == 0).then(|| Duration::from_micros(rng(30_000_000))),
-                    delay: Duration::from_millis(rng(3_000)),
-                    backoff: (rng(6) == 0).then_some(backoff),
-                };
-                let is_held = rng(8) == 0;
-                let want = match rng(4) {
-                    0 => Want::Release,
-                    _ => Want::Lease { ttl, again_in: Duration::from_millis(rng(6_000)), is_held },
-                };
-                let ask = LeaseAsk { holder: HolderId(u128::from(rng(4)) + 1), want, state };
-                let expected = entry.exchange(&ask, now, born + ttl);
-                let found = scripted.exchange(&host, number, &ask, now);
-                assert_eq!(found, expected, "run {run}, {number}: {ask:?}");
-                if !entry.is_in_use(now - MINUTE) {
-                    entry = HostEntry::default();
+            let known = HostState::default();
+            let beginning = Beginning { now: scripted.began, grace_until: born + ttl, known };
+            exchanges_equal_the_plain_function(beginning, |host, ask, now| {
+                let reply = scripted.exchange(&host, &ask, now);
+                if let Some(stored) = scripted.stored(&host) {
+                    assert_eq!(stored.state(now), reply.1, "what is stored of {host}");
                 }
-            }
+                ready(reply)
+            })
+            .await;
         }
     }
 
@@ -238,25 +194,10 @@ mod tests {
         let backoff =
             Backoff { left: MINUTE, over: Duration::ZERO, throttles: 1, cause: BackoffCause::Operator };
         let state = HostState { quiet: Some(SECOND), delay: 5 * SECOND, backoff: Some(backoff) };
-        scripted.exchange("h", 1, &LeaseAsk { state, ..lease(1, ttl) }, now);
-        scripted.exchange("h", 2, &lease(2, ttl), now);
-        let then = scripted.exchange("h", 3, &lease(3, ttl), now - HOUR);
+        scripted.exchange("h", &LeaseAsk { state, ..lease(1, ttl) }, now);
+        scripted.exchange("h", &lease(2, ttl), now);
+        let then = scripted.exchange("h", &lease(3, ttl), now - HOUR);
         assert_eq!(then.0, LeaseStatus::Busy { wait: ttl, is_next: false });
         assert_eq!((then.1.quiet, then.1.backoff.unwrap().left), (Some(SECOND), MINUTE));
-    }
-
-    /// It was sent on a connection that was given up, and comes after the lease has been taken again.
-    #[test]
-    fn a_release_that_comes_late_gives_up_nothing() {
-        let Some(scripted) = Scripted::start() else { return };
-        let now = scripted.began;
-        let release = LeaseAsk { want: Want::Release, ..lease(1, MINUTE) };
-        scripted.exchange("h", 7, &lease(1, MINUTE), now);
-        scripted.exchange("h", 6, &release, now);
-        let busy = LeaseStatus::Busy { wait: MINUTE, is_next: true };
-        assert_eq!(scripted.exchange("h", 1, &lease(2, MINUTE), now).0, busy);
-        scripted.exchange("h", 8, &release, now);
-        let leased = LeaseStatus::Leased { is_wanted: false };
-        assert_eq!(scripted.exchange("h", 2, &lease(2, MINUTE), now).0, leased);
     }
 }

@@ -5,7 +5,7 @@
 //! `ConnectionManager` would do the same for a single server, and neither for sentinels nor for a cluster.
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, PoisonError};
 use std::time::Duration;
 
@@ -33,7 +33,6 @@ pub(crate) struct Link {
     limit: Duration,
     /// The last connection, or when and why there was none. One task connects, the others wait for it.
     current: Mutex<Option<Result<SharedConnection, (Instant, Error)>>>,
-    commands: AtomicU64,
     is_warned: AtomicBool,
 }
 
@@ -80,14 +79,12 @@ impl Link {
             keys,
             limit,
             current: Mutex::default(),
-            commands: AtomicU64::new(1),
             is_warned: AtomicBool::new(false),
         }
     }
 
-    /// Higher than that of each command before.
-    pub(crate) fn number(&self) -> u64 {
-        self.commands.fetch_add(1, Ordering::Relaxed)
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.way, Way::Cluster(_))
     }
 
     pub(crate) async fn run<T: FromRedisValue>(

@@ -29,8 +29,8 @@ pub use resolver::GuardedResolver;
 pub use service::{AbideBody, AbideService};
 
 pub use abide_gate::{
-    AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Origin,
-    SignRequest, Verdict, pacing, robots_cache,
+    AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Origin, Refusal,
+    RefusalKind, SignRequest, Verdict, pacing, robots_cache,
 };
 pub use abide_http::{
     BuildError, CrawlerBuilder, FetchInfo, Hop, InvalidValue, LicenseToken, Options, PaymentPolicy,

@@ -154,6 +154,11 @@ impl Builder {
         self.gated(GateBuilder::require_tdmrep)
     }
 
+    /// Goes by the status of a response alone, also where a challenge or a block page is recognised: [`GateBuilder::danger_trust_status`].
+    pub fn danger_trust_status(self) -> Self {
+        self.gated(GateBuilder::danger_trust_status)
+    }
+
     /// Adds a policy token: if a group of robots.txt names `token` and disallows a URL, the content must not be used in this way. It never
     /// decides whether the URL is fetched. With `fallback`, the `*` group counts where no group names the token. The result is part of
     /// [`FetchInfo::preferences`](crate::FetchInfo::preferences).

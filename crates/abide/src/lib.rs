@@ -120,7 +120,8 @@ pub use extension::{RequestBuilderExt, ResponseExt};
 
 pub use abide_gate::{
     AddressGuard, BoxFuture, Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host,
-    Origin, SignRequest, StoreError, SystemClock, UnsupportedUrl, Verdict, WallMillis, pacing, robots_cache,
+    Origin, Refusal, RefusalKind, SignRequest, StoreError, SystemClock, UnsupportedUrl, Verdict, WallMillis,
+    pacing, robots_cache,
 };
 #[cfg(feature = "metrics")]
 pub use abide_gate::{record_metrics, sample_metrics};

@@ -3,16 +3,17 @@
 //! `journal` writes a fact, and `report` counts it. A crawl that goes on replays the journal, and so has the report of one never stopped.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use abide::pacing::BackoffCause;
 use abide::robots_cache::RobotsEntry;
-use abide::{Event, Failure};
+use abide::{Event, Failure, WallMillis};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::crawl::frontier::UrlKind;
 use crate::crawl::page::PageRecord;
+use crate::json::rfc3339_from;
 
 /// Something that happened. Times are since the crawl began, the pauses between its runs left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +36,11 @@ pub(crate) enum Fact {
         host: String,
         backoff: BackoffSpan,
     },
+    /// A host refuses this crawler, and is held.
+    Refusing {
+        host: String,
+        hold: Hold,
+    },
     /// A request for a page or a sitemap went out.
     Sent(CrawlRequest),
     /// The address of a host is refused: of the requests to it that got their permit, all for robots.txt, none was sent in this run.
@@ -53,6 +59,17 @@ pub(crate) struct BackoffSpan {
     pub(crate) from: Duration,
     pub(crate) until: Duration,
     pub(crate) why: String,
+}
+
+/// Refusals in a row, and the hold they led to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Hold {
+    /// Who refuses, if that was recognised.
+    pub(crate) by: Option<String>,
+    /// The last status.
+    pub(crate) status: u16,
+    pub(crate) responses: u32,
+    pub(crate) held_until: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -122,6 +139,12 @@ fn fact(event: &Event<'_>, at: Duration) -> Option<Fact> {
             Some(Fact::Robots { site, at, status: status(entry) })
         }
         Event::BackedOff { key, lasts, cause } => backoff(key, *lasts, why(cause)),
+        Event::Refusing { key, lasts, by, responses, status } => {
+            let held_until = rfc3339_from(WallMillis::from(SystemTime::now()).plus(*lasts));
+            let by = by.map(|by| by.by().to_owned());
+            let hold = Hold { by, status: *status, responses: *responses, held_until };
+            Some(Fact::Refusing { host: (*key).to_owned(), hold })
+        }
         Event::BreakerOpened { key, lasts, failure } => backoff(key, *lasts, failure.to_string()),
         _ => None,
     }

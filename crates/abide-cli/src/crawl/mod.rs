@@ -316,6 +316,9 @@ impl Crawl {
     /// 503 or their kin: the host is backed off by now. Where that is for longer than the crawl waits, the
     /// page is left for the next one.
     fn comes_again(&mut self, task: &Task, answer: &mut FetchAnswer) -> anyhow::Result<bool> {
+        if let Some(held_until) = answer.held_until {
+            return self.leave_or_park(task, answer, held_until);
+        }
         if let Some(not_before) = answer.not_before {
             return self.requeue(task, answer, not_before);
         }
@@ -323,8 +326,8 @@ impl Crawl {
             // RFC 9112 §9.3.1: a server may close an idle connection while a request is on its way there.
             return self.put_back(Task { tries: 1, ..task.clone() }, answer, Duration::ZERO);
         }
-        // Also one whose body broke off.
-        let is_throttled = answer.line.status.is_some_and(is_throttle);
+        // Also one whose body broke off. What a gatekeeper answers will be the same.
+        let is_throttled = answer.line.status.is_some_and(is_throttle) && answer.line.refusal.is_none();
         if !is_throttled || task.tries >= TRIES_MAX {
             return Ok(false);
         }
@@ -374,6 +377,22 @@ impl Crawl {
         }
         let task = Task { is_patient: answer.line.hops.len() > 1, ..task.clone() };
         self.put_back(task, answer, wait)
+    }
+
+    /// A host that refuses this crawler keeps what is queued for it, for the next run if the hold is longer than the crawl waits.
+    fn leave_or_park(
+        &mut self,
+        task: &Task,
+        answer: &FetchAnswer,
+        until: SystemTime,
+    ) -> anyhow::Result<bool> {
+        let wait = until.duration_since(SystemTime::now()).unwrap_or_default();
+        if wait <= self.args.max_hold || !is_of_its_host(task, answer) {
+            return self.requeue(task, answer, until);
+        }
+        self.frontier.put_back(task.clone(), Instant::now(), true);
+        self.frontier.give_up(task);
+        Ok(true)
     }
 
     fn queue(&mut self, url: &Url, depth: u32, kind: UrlKind) -> anyhow::Result<()> {
@@ -505,7 +524,8 @@ impl Crawl {
     /// What the site disallows and what it answers is no failure, unless `--fail-on` says so.
     fn has_failed(&self) -> bool {
         let failures = |host: &HostLine| {
-            let always = host.errors + host.refused + host.deferred + host.unreachable;
+            let held = usize::from(host.refusing.is_some());
+            let always = host.errors + host.refused + host.deferred + host.unreachable + held;
             let asked = self.args.fail_on.iter().map(|what| match what {
                 FailOn::Denied => host.denied,
                 FailOn::ClientErrors => host.client_errors,

@@ -7,7 +7,7 @@ use url::Url;
 
 use crate::crawl::frontier::{Task, UrlKind, known_as};
 use crate::fetch::FetchAnswer;
-use crate::json::{Answers, StatedPreference};
+use crate::json::{Answers, RefusalLine, StatedPreference};
 use crate::outcome::{Outcome, without_url};
 
 /// One URL, as `--json` has it.
@@ -31,6 +31,8 @@ pub(crate) struct Page {
     pub(crate) preferences_known: Option<bool>,
     #[serde(flatten)]
     pub(crate) answers: Answers,
+    #[serde(default)]
+    pub(crate) refusal: Option<RefusalLine>,
 }
 
 /// What a response comes to, by its status.
@@ -111,6 +113,7 @@ impl PageRecord {
             preferences: line.preferences.clone(),
             preferences_known: line.preferences_known,
             answers: line.answers.clone(),
+            refusal: line.refusal.clone(),
         };
         let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
         let stated = line.permissions.iter().flat_map(|tags| &tags.stated).map(|name| (*name).to_owned());

@@ -9,7 +9,7 @@ use abide::{Abide, Host as HostName};
 use serde::Serialize;
 use url::Url;
 
-use crate::crawl::facts::{BackoffSpan, CrawlRequest, Fact};
+use crate::crawl::facts::{BackoffSpan, CrawlRequest, Fact, Hold};
 use crate::crawl::frontier::{Task, UrlKind};
 use crate::crawl::page::{Class, Page, PageRecord};
 use crate::json::{millis, source_name};
@@ -75,6 +75,8 @@ pub(crate) struct HostLine {
     pub(crate) server_errors: usize,
     /// Of those that were denied: robots.txt can't be fetched.
     pub(crate) unreachable: usize,
+    /// It has refused so many requests in a row that it was held.
+    pub(crate) refusing: Option<Hold>,
     #[serde(skip)]
     pub(crate) drawn: Vec<CrawlRequest>,
     #[serde(skip)]
@@ -157,6 +159,7 @@ impl Report {
                 self.lasted = self.lasted.max(at);
             }
             Fact::Backoff { host, backoff } => self.host(host).back_off(backoff),
+            Fact::Refusing { host, hold } => self.host(host).refusing = Some(hold),
             Fact::Sent(request) => {
                 if let Ok(url) = request.url.parse() {
                     let host = self.host_of(&url).host.clone();

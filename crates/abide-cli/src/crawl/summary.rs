@@ -4,6 +4,7 @@
 
 use serde_json::{Map, Value};
 
+use crate::crawl::facts::Hold;
 use crate::crawl::page::Page;
 use crate::crawl::report::{Denial, FailureCause, HostLine, Report, Tally};
 use crate::outcome::Outcome;
@@ -73,6 +74,7 @@ pub(crate) fn lines(host: &HostLine) -> Vec<String> {
     if host.urls() > 0 {
         lines.push(format!("{}: {}", count(host.urls(), "URL"), outcomes(|pick| pick(host))));
     }
+    lines.extend(host.refusing.as_ref().map(|hold| refusing(hold, host.left)));
     lines.push(pace(host));
     lines.push(robots(host));
     lines.extend(list("denied", host.denied_by.iter().map(|by| denial(by, &host.host))));
@@ -117,6 +119,13 @@ pub(crate) fn classes(sum: impl Fn(Pick) -> usize) -> impl Iterator<Item = (&'st
 
 fn outcomes(sum: impl Fn(Pick) -> usize) -> String {
     classes(sum).map(|(_, count)| count).collect::<Vec<_>>().join(", ")
+}
+
+/// `refuses this crawler: 25 × 403 in a row, Cloudflare; held until 2026-11-28T23:00:00Z; 4675 URLs left`.
+fn refusing(Hold { by, status, responses, held_until }: &Hold, left: usize) -> String {
+    let by = by.as_ref().map(|by| format!(", {by}")).unwrap_or_default();
+    let left = if left > 0 { format!("; {} left", count(left, "URL")) } else { String::new() };
+    format!("refuses this crawler: {responses} × {status} in a row{by}; held until {held_until}{left}")
 }
 
 fn pace(host: &HostLine) -> String {

@@ -12,6 +12,7 @@ mod documented;
 mod identity;
 mod io;
 mod pacing;
+mod refused;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -9,6 +9,8 @@ use std::time::Duration;
 use super::retry_after::RETRY_AFTER_MAX;
 use super::store::Backoff;
 use crate::clock::Moment;
+use crate::text::digits;
+use crate::{Refusal, WallMillis};
 
 /// Why a host is backed off.
 ///
@@ -37,6 +39,65 @@ pub enum BackoffCause {
     Operator,
     /// Another process set it.
     Shared,
+    /// The server refuses us, so the host is held: as other processes that share the store are told.
+    Refusing {
+        /// Who refuses, if that was recognised.
+        by: Option<Refusal>,
+        /// When the first refusal of the row came.
+        since: WallMillis,
+        /// How many there were.
+        responses: u32,
+        /// The last status.
+        status: u16,
+        /// How often the host was held in a row: each time for twice as long.
+        holds: u8,
+    },
+}
+
+impl BackoffCause {
+    /// The cause as a word of letters, digits and colons, for stores: `429:60000`, `503`, `calm`, `operator`, `shared`,
+    /// `refusing:403:25:1:1700000000000:cloudflare`.
+    pub fn encode(self) -> String {
+        match self {
+            Self::Answer { status, retry_after: None } => status.to_string(),
+            Self::Answer { status, retry_after: Some(asked) } => format!("{status}:{}", asked.as_millis()),
+            Self::EnhanceYourCalm => "calm".to_owned(),
+            Self::Operator => "operator".to_owned(),
+            Self::Shared => "shared".to_owned(),
+            Self::Refusing { by, since, responses, status, holds } => {
+                let (since, by) = (since.as_millis(), by.map_or("none", |by| by.id()));
+                format!("refusing:{status}:{responses}:{holds}:{since}:{by}")
+            }
+        }
+    }
+
+    /// The cause that [`encode`](Self::encode) has written. Another word is [`Shared`](Self::Shared), because a later version may know more
+    /// causes, and theirs are backoffs all the same.
+    pub fn decode(word: &str) -> Self {
+        let (first, asked) = word.split_once(':').unwrap_or((word, ""));
+        match (first, first.parse()) {
+            (_, Ok(status)) => {
+                Self::Answer { status, retry_after: asked.parse().ok().map(Duration::from_millis) }
+            }
+            ("calm", _) => Self::EnhanceYourCalm,
+            ("operator", _) => Self::Operator,
+            ("refusing", _) => Self::decode_refusing(asked).unwrap_or(Self::Shared),
+            _ => Self::Shared,
+        }
+    }
+}
+
+impl BackoffCause {
+    /// Who refuses may be one that only a later version knows.
+    fn decode_refusing(text: &str) -> Option<Self> {
+        let mut words = text.split(':');
+        let mut number = || digits(words.next()?.as_bytes());
+        let status = number()?.try_into().ok()?;
+        let responses = number()?.try_into().ok()?;
+        let holds = number()?.try_into().ok()?;
+        let since = WallMillis::from_millis(number()?);
+        Some(Self::Refusing { by: words.next().and_then(Refusal::of_id), since, responses, status, holds })
+    }
 }
 
 /// The backoff of one host. It may have passed; throttles outlive it.
@@ -71,8 +132,10 @@ impl Default for HostBackoff {
 }
 
 impl HostBackoff {
+    /// It is over, and so is the time for which its throttles are kept: there are none after a backoff by the operator.
     pub(crate) fn is_forgiven(&self, now: Moment) -> bool {
-        self.until.plus(THROTTLES_KEPT) <= now
+        let kept = if self.throttles > 0 { THROTTLES_KEPT } else { Duration::ZERO };
+        self.until.plus(kept) <= now
     }
 
     pub(crate) fn throttles_at(&self, now: Moment) -> u8 {
@@ -109,10 +172,10 @@ impl HostBackoff {
     /// over matters for its throttles.
     pub(crate) fn extended(&self, cause: BackoffCause, until: Moment, throttles: u8, now: Moment) -> Self {
         let other = Self { began: now.min(until), until, throttles, cause };
-        if !other.counts(now) {
+        if other.is_forgiven(now) {
             return *self;
         }
-        if !self.counts(now) {
+        if self.is_forgiven(now) {
             return other;
         }
         let throttles = throttles.max(self.throttles);
@@ -134,12 +197,7 @@ impl HostBackoff {
     pub(crate) fn shared(&self, now: Moment) -> Option<Backoff> {
         let (left, over) = (self.until.since(now), now.since(self.until));
         let (throttles, cause) = (self.throttles, self.cause);
-        self.counts(now).then_some(Backoff { left, over, throttles, cause })
-    }
-
-    /// It is not over, or its throttles are not forgiven.
-    fn counts(&self, now: Moment) -> bool {
-        now < self.until || self.throttles_at(now) > 0
+        (!self.is_forgiven(now)).then_some(Backoff { left, over, throttles, cause })
     }
 }
 
@@ -161,6 +219,31 @@ mod tests {
     use crate::clock::second;
 
     const PLAIN: BackoffCause = BackoffCause::Answer { status: 429, retry_after: None };
+
+    fn refusing(by: Option<Refusal>) -> BackoffCause {
+        let since = WallMillis::from_millis(7);
+        BackoffCause::Refusing { by, since, responses: 25, status: 403, holds: 1 }
+    }
+
+    #[test]
+    fn a_cause_survives_as_a_word() {
+        let answer = |status, retry_after| BackoffCause::Answer { status, retry_after };
+        for (cause, word) in [
+            (answer(429, None), "429"),
+            (answer(503, Some(FIRST)), "503:60000"),
+            (BackoffCause::EnhanceYourCalm, "calm"),
+            (BackoffCause::Operator, "operator"),
+            (BackoffCause::Shared, "shared"),
+            (refusing(Refusal::of_id("cloudflare")), "refusing:403:25:1:7:cloudflare"),
+            (refusing(None), "refusing:403:25:1:7:none"),
+        ] {
+            assert_eq!((cause.encode().as_str(), BackoffCause::decode(word)), (word, cause));
+        }
+        assert_eq!(BackoffCause::decode("refusing:403:25:1:7:later"), refusing(None));
+        for word in ["", "later", "429x:1", "-1", "99999", "refusing", "refusing:403:25:999:7:none"] {
+            assert_eq!(BackoffCause::decode(word), BackoffCause::Shared, "{word}");
+        }
+    }
 
     #[test]
     fn a_backoff_without_retry_after_doubles_from_60_s_to_24_h() {

@@ -10,11 +10,12 @@ use std::time::{Duration, SystemTime};
 use super::backoff::BackoffCause;
 use super::host::{Due, PacedHost, Request, WaitReason};
 use super::pacer::Pacer;
+use super::refusals::RefusalRow;
 use crate::clock::Moment;
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::event::Event;
 use crate::text::Escaped;
-use crate::{Failure, WallMillis};
+use crate::{DeniedKind, Failure, WallMillis};
 
 /// What a deferred request would have had to wait for.
 ///
@@ -76,8 +77,10 @@ pub enum DeferReason {
 }
 
 impl DeferReason {
-    fn of(why: WaitReason, host: &PacedHost, pacer: &Pacer, now: Moment, wall: WallMillis) -> Self {
-        match why {
+    /// `None`: the host refuses us, which is a refusal of its own kind.
+    fn of(why: WaitReason, host: &PacedHost, pacer: &Pacer, now: Moment, wall: WallMillis) -> Option<Self> {
+        Some(match why {
+            WaitReason::Refusing => return None,
             WaitReason::Store => {
                 let reason = pacer.keeper.as_ref().map(|keeper| keeper.reason()).unwrap_or_default();
                 Self::Store { reason }
@@ -96,7 +99,7 @@ impl DeferReason {
                 }
                 _ => Self::Backoff { status: None, retry_after: None },
             },
-        }
+        })
     }
 
     pub(crate) fn sentence(&self, key: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -131,7 +134,7 @@ impl Pacer {
     /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out why. The earliest sensible time to
     /// come back is the end of the backoff, or when the queue as it stands has drained, and a delay behind those that were deferred before.
     /// Nothing is reserved: the first to come is the first to go.
-    pub(crate) fn defer(&self, key: &str, request: &Request<'_>, due: Due, now: Moment) -> Refusal {
+    pub(crate) fn defer(&self, key: &str, request: &Request<'_>, due: Due, now: Moment) -> DenialCause {
         // The user's clock is read before the lock is taken.
         let wall = self.wall();
         let url = BuildHasherDefault::<DefaultHasher>::default().hash_one(request.url);
@@ -143,12 +146,24 @@ impl Pacer {
                 true => earliest,
                 false => host.come_back(url, earliest, request.terms.delay),
             };
-            (at, DeferReason::of(due.why, host, self, now, wall))
+            let row = host.feedback().refusals;
+            (at, DeferReason::of(due.why, host, self, now, wall).ok_or(row))
         });
-        let (at, reason) = deferred.unwrap_or((earliest, DeferReason::OtherProcess));
+        let (at, reason) = deferred.unwrap_or((earliest, Ok(DeferReason::OtherProcess)));
+        let reason = match reason {
+            Ok(reason) => reason,
+            Err(row) => return refusing(row, self.wall_at(now, at), key),
+        };
         self.observers.notify(&Event::Deferred { key, wait: at.since(now), reason: &reason });
-        Refusal::deferred(reason, self.wall_at(now, at), Some(key))
+        DenialCause::deferred(reason, self.wall_at(now, at), Some(key))
     }
+}
+
+fn refusing(row: RefusalRow, retry_at: WallMillis, key: &str) -> DenialCause {
+    let RefusalRow { by, since, responses, status, .. } = row;
+    let [since, again] = [since, retry_at].map(WallMillis::to_system_time);
+    let kind = DeniedKind::Refusing { by, since, responses, status, retry_at: again };
+    DenialCause { retry_at: Some(retry_at), key: Some(key.into()), ..kind.into() }
 }
 
 /// A duration as people say it: `42 s`, `1.5 s`, `250 ms`, `2 h 5 min`.
@@ -171,7 +186,7 @@ impl fmt::Display for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Denied, DeniedKind};
+    use crate::Denied;
 
     #[test]
     fn each_reason_is_one_sentence() {

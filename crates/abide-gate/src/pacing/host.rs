@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! anchor = the end of the last response (or the start of the last request, while it is open)
-//! due    = max(anchor + delay, end of the backoff, end of the breaker's pause, next by RateLimit)     granted only if in_flight < limit
+//! due    = max(anchor + delay, end of the backoff, of the hold and of the breaker's pause, next by RateLimit)     granted only if in_flight < limit
 //! ```
 //!
 //! A request that arrives, one that wakes in the queue, and one that follows another all call [`step`](PacedHost::step): a plain function of
@@ -15,7 +15,7 @@ use std::time::Duration;
 use url::Url;
 
 use super::hosts::Effects;
-use super::lease::{HostLease, Lease, LeaseSignals, Plan, StoreOutage, StoreView};
+use super::lease::{HostLease, Lease, LeaseSignals, Plan, RenewalPhase, StoreOutage, StoreView};
 use super::observe::Feedback;
 use super::queue::{QUEUE_MAX, Queue, Ticket, Waiter, Wakers};
 use super::store::HostState;
@@ -109,6 +109,8 @@ pub(crate) enum WaitReason {
     InFlight(Moment),
     Backoff,
     Breaker,
+    /// The host refuses us, time after time.
+    Refusing,
     /// The server's RateLimit fields.
     RateLimit,
     /// Another process has the lease of the host.
@@ -262,7 +264,7 @@ impl PacedHost {
     }
 
     /// The lease that these signals belong to.
-    fn lease_of(&mut self, signals: &Arc<LeaseSignals>) -> Option<&mut Lease> {
+    pub(crate) fn lease_of(&mut self, signals: &Arc<LeaseSignals>) -> Option<&mut Lease> {
         let kept = self.lease.as_deref_mut().filter(|kept| Arc::ptr_eq(&kept.signals, signals));
         kept.map(|kept| &mut kept.lease)
     }
@@ -273,6 +275,9 @@ impl PacedHost {
         let Some(lease) = self.lease_mut() else { return Plan::End };
         let plan = lease.plan(backs_off, outage, now);
         match plan {
+            Plan::Renew => lease.renewal = RenewalPhase::Waiting,
+            // What is said of the host now makes that needless.
+            Plan::Ask { .. } => lease.renewal = RenewalPhase::None,
             Plan::Release => lease.give_up(now.plus(again), now.plus(ttl)),
             Plan::End => self.lease = None,
             _ => {}
@@ -401,9 +406,10 @@ impl PacedHost {
         let Some(busy) = self.busy.as_deref() else { return delay };
         let backoff = Due { at: busy.feedback.backoff.until, why: WaitReason::Backoff };
         let pause = Due { at: busy.feedback.breaker.until, why: WaitReason::Breaker };
+        let hold = Due { at: busy.feedback.refusals.until, why: WaitReason::Refusing };
         let quota = Due { at: busy.feedback.quota, why: WaitReason::RateLimit };
         let file = Due { at: busy.after_file, why: WaitReason::Delay(terms.delay) };
-        delay.later(backoff).later(pause).later(quota).later(file)
+        delay.later(backoff).later(pause).later(hold).later(quota).later(file)
     }
 
     /// Since when the oldest request is in flight. Never: none is.
@@ -416,10 +422,12 @@ impl PacedHost {
         self.busy.as_deref().and_then(|busy| busy.open.iter().copied().min()).unwrap_or(self.anchor)
     }
 
-    /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached is probed by one request.
+    /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached, or refused us, is probed
+    /// by one request.
     pub(crate) fn terms(&self, asked: Terms) -> Terms {
         let Some(busy) = self.busy.as_deref() else { return asked };
-        let limit = if busy.feedback.breaker.is_closed() { asked.limit } else { 1 };
+        let is_probed = !busy.feedback.breaker.is_closed() || busy.feedback.refusals.was_held();
+        let limit = if is_probed { 1 } else { asked.limit };
         Terms { limit, ..asked }.at_least(millis(busy.feedback.adaptive_millis))
     }
 
@@ -599,7 +607,7 @@ impl PacedHost {
         }
     }
 
-    /// Nothing is in flight or waited for, its delay and backoff have passed, its throttles are forgiven and its breaker is closed.
+    /// Nothing is in flight or waited for, its delay and backoff have passed, its throttles are forgiven, its breaker is closed and its hold over.
     pub(crate) fn owes_nothing(&self, delay: Duration, now: Moment) -> bool {
         let delay = delay.max(self.last_delay());
         self.in_flight == 0
@@ -709,7 +717,7 @@ mod tests {
         host.tidy(at(1));
         assert!(host.busy.is_none(), "an empty queue");
         let mut feedback = Feedback::default();
-        (feedback.backoff.began, feedback.backoff.until) = (at(1), at(60));
+        (feedback.backoff.began, feedback.backoff.until, feedback.backoff.throttles) = (at(1), at(60), 1);
         host.set_feedback(feedback, at(1), &mut Wakers::new());
         host.tidy(at(60 + 30 * 60 - 1));
         assert!(host.busy.is_some(), "its throttles are not forgiven yet");

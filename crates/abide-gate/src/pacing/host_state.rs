@@ -19,7 +19,7 @@ use crate::clock::Moment;
 /// # use abide_gate::pacing::{HostEntry, HostState, LeaseAsk, LeaseStatus, Want};
 /// let seconds = Duration::from_secs;
 /// let want = Want::Lease { ttl: seconds(8), again_in: seconds(2), is_held: false };
-/// let ask = |holder| LeaseAsk { holder: HolderId(holder), want, state: HostState::default() };
+/// let ask = |holder| LeaseAsk { holder: HolderId(holder), number: 1, want, state: HostState::default() };
 ///
 /// let mut entry = HostEntry::default();
 /// let (first, _) = entry.exchange(&ask(1), seconds(100), Duration::ZERO);
@@ -30,18 +30,26 @@ use crate::clock::Moment;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostEntry {
     /// When a request was last on its way.
-    last: Moment,
-    delay: Duration,
-    backoff: HostBackoff,
-    holder: Option<(HolderId, Moment)>,
+    pub(super) last: Moment,
+    pub(super) delay: Duration,
+    pub(super) backoff: HostBackoff,
+    pub(super) lease: Option<GivenLease>,
     /// The processes that wait for the lease, in the order in which they came, each until it is no longer expected to ask.
-    waiting: Vec<(HolderId, Moment)>,
+    pub(super) waiting: Vec<(HolderId, Moment)>,
     /// The time of the last exchange.
-    seen: Moment,
+    pub(super) seen: Moment,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct GivenLease {
+    pub(super) holder: HolderId,
+    pub(super) until: Moment,
+    /// The latest call of the holder that took or renewed it.
+    pub(super) number: u64,
 }
 
 /// So many processes keep their place in queue. More than crawl one host together; others wait without a place.
-const WAITING_MAX: usize = 64;
+pub(super) const WAITING_MAX: usize = 64;
 
 impl HostEntry {
     /// What [`HostStore::exchange`](super::HostStore::exchange) does, at `now` on the store's clock. Read the clock while the entry is
@@ -61,21 +69,22 @@ impl HostEntry {
         self.merge(&ask.state, now);
         let lease = match ask.want {
             Want::Release => {
-                self.holder = self.holder.filter(|(holder, _)| *holder != ask.holder);
+                // Unless it was taken again while this call was on its way.
+                self.lease = self.lease.filter(|it| it.holder != ask.holder || it.number > ask.number);
                 self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
                 LeaseStatus::Released
             }
             Want::Lease { ttl, again_in, is_held } => {
                 // A lease that has ended by itself was never given up: its holder may have sent a request until then.
-                if let Some((holder, until)) = self.holder.take_if(|(_, until)| *until <= at)
-                    && holder != ask.holder
+                if let Some(ended) = self.lease.take_if(|lease| lease.until <= at)
+                    && ended.holder != ask.holder
                 {
-                    self.last = self.last.max(until);
+                    self.last = self.last.max(ended.until);
                 }
                 self.waiting.retain(|(_, until)| at < *until);
                 // When the process that asks can have the lease.
-                let free = match (self.holder, self.waiting.first()) {
-                    (Some((holder, until)), _) if holder != ask.holder => until,
+                let free = match (self.lease, self.waiting.first()) {
+                    (Some(lease), _) if lease.holder != ask.holder => lease.until,
                     (None, _) if !is_held && at < grace_until => grace_until,
                     (None, Some((next, until))) if !is_held && *next != ask.holder => *until,
                     _ => at,
@@ -85,7 +94,8 @@ impl HostEntry {
                     if !is_held && was_lost {
                         self.last = self.last.max(grace_until.min(at));
                     }
-                    self.holder = Some((ask.holder, at.plus(ttl)));
+                    let number = self.lease.map_or(ask.number, |lease| lease.number.max(ask.number));
+                    self.lease = Some(GivenLease { holder: ask.holder, until: at.plus(ttl), number });
                     self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
                     LeaseStatus::Leased { is_wanted: !self.waiting.is_empty() }
                 } else {
@@ -98,11 +108,11 @@ impl HostEntry {
         (lease, self.state(now))
     }
 
-    /// Whether the host is leased, or its delay, backoff or throttle count still runs: if not, the entry may be removed.
+    /// Whether the host is leased or waited for, or its delay, backoff or throttle count still runs: if not, the entry may be removed.
     pub fn is_in_use(&self, now: Duration) -> bool {
         let now = Moment::after(now);
         // A lease that ends by itself counts as a request then.
-        let lease = self.holder.map(|(_, until)| until.plus(self.delay));
+        let lease = self.lease.map(|lease| lease.until.plus(self.delay));
         let waiting = self.waiting.iter().map(|(_, until)| *until);
         let is_awaited = waiting.chain(lease).chain([self.last.plus(self.delay)]).any(|until| now < until);
         is_awaited || !self.backoff.is_forgiven(now)
@@ -125,6 +135,9 @@ impl HostEntry {
         if let Some(backoff) = reported.backoff {
             self.backoff = self.backoff.merged(backoff, now);
         }
+        if self.backoff.is_forgiven(now) {
+            self.backoff = HostBackoff::default();
+        }
     }
 
     /// Where the clock was set back, no time has passed since the last exchange: nothing lasts longer.
@@ -135,8 +148,9 @@ impl HostEntry {
             return;
         }
         let times = [&mut self.last, &mut self.backoff.began, &mut self.backoff.until];
-        let leases = self.holder.iter_mut().chain(&mut self.waiting).map(|(_, until)| until);
-        leases.chain(times).for_each(|time| *time = time.minus(ahead));
+        let lease = self.lease.iter_mut().map(|lease| &mut lease.until);
+        let waiting = self.waiting.iter_mut().map(|(_, until)| until);
+        lease.chain(waiting).chain(times).for_each(|time| *time = time.minus(ahead));
     }
 
     /// A place in queue, or the one that the process has.
@@ -160,7 +174,7 @@ mod tests {
 
     fn ask(holder: u128, is_held: bool) -> LeaseAsk {
         let want = Want::Lease { ttl: TTL, again_in: s(2), is_held };
-        LeaseAsk { holder: HolderId(holder), want, state: HostState::default() }
+        LeaseAsk { holder: HolderId(holder), number: 1, want, state: HostState::default() }
     }
 
     #[test]
@@ -190,6 +204,9 @@ mod tests {
         let backoff = Backoff { left: s(60), over: s(0), throttles: 1, cause: BackoffCause::EnhanceYourCalm };
         entry.merge(&HostState { backoff: Some(backoff), ..HostState::default() }, s(100));
         assert!(entry.is_in_use(s(160 + 1_799)) && !entry.is_in_use(s(160 + 1_800)), "the throttle count");
+        let operator = Backoff { throttles: 0, cause: BackoffCause::Operator, ..backoff };
+        entry.merge(&HostState { backoff: Some(operator), ..HostState::default() }, s(4_000));
+        assert!(entry.is_in_use(s(4_059)) && !entry.is_in_use(s(4_060)), "a backoff without a count");
         entry.exchange(&ask(1, false), s(5_000), s(0));
         assert!(entry.is_in_use(s(5_067)) && !entry.is_in_use(s(5_068)), "the delay from the lease's end");
     }

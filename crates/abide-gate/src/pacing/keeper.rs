@@ -4,6 +4,7 @@
 //! given up independently of the requests that need it. The tasks end when nothing needs them, or with the pacer, which they do not know.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
@@ -13,8 +14,10 @@ use tokio::time::{timeout, timeout_at};
 
 use super::hosts::{Effects, Hosts};
 use super::lease::{HostLease, Lease, LeaseSignals, Plan, RETRY, SLACK, StoreOutage, StoreView};
+use super::observe::notify_of;
 use super::policy::{OnStoreOutage, Sharing};
 use super::queue::wake;
+use super::renewal::Renewal;
 use super::store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use crate::clock::{Moment, Timeline};
 use crate::event::{Event, Observers};
@@ -23,9 +26,9 @@ use crate::{Clock, HolderId, StoreError, caught};
 
 #[derive(Debug)]
 pub(crate) struct Keeper {
-    store: Arc<dyn HostStore>,
-    options: Sharing,
-    hosts: Arc<Hosts>,
+    pub(super) store: Arc<dyn HostStore>,
+    pub(super) options: Sharing,
+    pub(super) hosts: Arc<Hosts>,
     clock: Arc<dyn Clock>,
     timeline: Timeline,
     observers: Observers,
@@ -33,11 +36,22 @@ pub(crate) struct Keeper {
     /// What differs between processes and stays the same in one.
     seed: u64,
     holder: HolderId,
+    /// Of the next call.
+    number: AtomicU64,
     health: Mutex<StoreHealth>,
     /// Where tasks are started from, if a response is observed outside a runtime.
     runtime: OnceLock<Handle>,
     /// How many leases have a task.
     count: watch::Sender<usize>,
+    /// The renewal that waits for further hosts.
+    pub(super) renewal: Mutex<Weak<Renewal>>,
+}
+
+/// What is said of a host, and how many changes of it are in that.
+#[derive(Debug)]
+pub(super) struct StoreCall {
+    changes: u64,
+    pub(super) ask: LeaseAsk,
 }
 
 #[derive(Debug, Default)]
@@ -74,9 +88,11 @@ impl Keeper {
             jitter: Jitter::new(Some(seed)),
             seed,
             holder: HolderId::random(),
+            number: AtomicU64::new(1),
             health: Mutex::default(),
             runtime: OnceLock::new(),
             count: watch::Sender::new(0),
+            renewal: Mutex::default(),
         }
     }
 
@@ -98,7 +114,7 @@ impl Keeper {
         crate::jitter::unit(hash)
     }
 
-    fn now(&self) -> Moment {
+    pub(super) fn now(&self) -> Moment {
         self.timeline.now(&*self.clock)
     }
 
@@ -132,24 +148,35 @@ impl Keeper {
     }
 
     /// The lease has become another, or the store knows more: those that wait for that look.
-    fn changed(&self, key: &str, signals: &LeaseSignals) {
+    pub(super) fn changed(&self, key: &str, signals: &LeaseSignals) {
         signals.saved.send_replace(());
         let first = self.hosts.find(key, |host| host.first().cloned());
         wake(first.flatten().into_iter().collect());
     }
 
     async fn ask(&self, key: &Arc<str>, is_held: bool, asked: Moment) {
-        let ttl = self.options.lease;
+        let want = self.lease_for(key, is_held);
+        let status = self.exchange(key, want, asked).await;
+        self.granted(key, status, asked);
+    }
+
+    /// What it says to take or to renew a lease.
+    pub(super) fn lease_for(&self, key: &str, is_held: bool) -> Want {
         // Until then it is expected to ask again, with jitter and the time that a reply takes.
         let poll = self.with_lease(key, |lease| lease.poll(false)).unwrap_or_default();
         let again_in = poll.mul_f64(1.5).saturating_add(SLACK);
-        let reply = self.exchange(key, Want::Lease { ttl, again_in, is_held }, asked).await;
+        Want::Lease { ttl: self.options.lease, again_in, is_held }
+    }
+
+    /// The store was asked for the lease of a host, and has replied or not.
+    pub(super) fn granted(&self, key: &str, status: Option<LeaseStatus>, asked: Moment) {
         let (now, jitter) = (self.now(), 1.0 + 0.2 * self.jitter.draw());
-        self.with_lease(key, |lease| match reply {
+        self.with_lease(key, |lease| match status {
             Some(LeaseStatus::Leased { is_wanted }) => lease.leased(is_wanted, &self.options, asked, now),
             Some(LeaseStatus::Busy { wait, is_next }) => {
                 let poll = lease.poll(is_next).mul_f64(jitter);
-                lease.refused(is_next, now.plus(poll.min(wait.saturating_add(SLACK))), now.plus(ttl));
+                let (again, ttl) = (poll.min(wait.saturating_add(SLACK)), self.options.lease);
+                lease.refused(is_next, now.plus(again), now.plus(ttl), now);
             }
             Some(LeaseStatus::Released) => {}
             None => lease.unanswered(&self.options, now),
@@ -158,11 +185,28 @@ impl Keeper {
 
     /// One command, and what its reply changes here.
     async fn exchange(&self, key: &Arc<str>, want: Want, asked: Moment) -> Option<LeaseStatus> {
-        // Counted as the backoff is read: a change after that is sent once more, and none is taken for saved that was not sent.
+        let call = self.call(key, want, asked)?;
+        let (store, host, ask) = (Arc::clone(&self.store), Arc::clone(key), call.ask);
+        let reply = self.command(async move { store.exchange(&host, ask).await }).await;
+        self.replied(key, &call, reply.and_then(|reply| reply), asked)
+    }
+
+    /// What is said of a host. Counted as the backoff is read: a change after that is sent once more, and none is taken for saved that was
+    /// not sent.
+    pub(super) fn call(&self, key: &str, want: Want, asked: Moment) -> Option<StoreCall> {
         let (changes, state) = self.hosts.find(key, |host| host.shared(asked)).flatten()?;
-        let sent = state.backoff;
-        let reply = self.command(key, LeaseAsk { holder: self.holder, want, state }).await;
-        let now = self.now();
+        let ask = LeaseAsk { holder: self.holder, number: self.number(), want, state };
+        Some(StoreCall { changes, ask })
+    }
+
+    pub(super) fn replied(
+        &self,
+        key: &Arc<str>,
+        call: &StoreCall,
+        reply: Result<(LeaseStatus, HostState), StoreError>,
+        asked: Moment,
+    ) -> Option<LeaseStatus> {
+        let (now, sent) = (self.now(), call.ask.state.backoff);
         let (lease, state) = reply.map_err(|error| self.failed(key, &error, asked, now)).ok()?;
         // What was sent comes back as the store got it, and seems longer here by the round trip. Stores may round it up.
         let is_ours = |backoff: &Backoff| {
@@ -173,12 +217,17 @@ impl Keeper {
         let is_news = theirs.is_some_and(|backoff| self.merge_backoff(key, backoff, now));
         let last = state.quiet.map_or(Moment::NEVER, |quiet| now.minus(quiet));
         self.with_lease(key, |known| {
-            if is_news && known.changes == changes {
+            if is_news && known.changes == call.changes {
                 known.round_trip = now.since(asked).min(self.options.timeout);
             }
-            known.replied(changes, last);
+            known.replied(call.changes, last);
         });
+        self.hosts.find(key, |host| host.sent_elsewhere(last, now));
         Some(lease)
+    }
+
+    fn number(&self) -> u64 {
+        self.number.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns whether it is news.
@@ -186,18 +235,19 @@ impl Keeper {
         let mut effects = Effects::default();
         let merged = self.hosts.find(key, |host| host.merge_backoff(theirs, now, &mut effects.wakers));
         wake(effects.wakers);
-        let Some(backoff) = merged.flatten() else { return false };
-        let (lasts, cause) = (backoff.until.since(now), backoff.cause);
-        self.observers.notify(&Event::BackedOff { key, lasts, cause });
+        let Some((before, after)) = merged.flatten() else { return false };
+        notify_of(&self.observers, key, &before, &after, now);
         true
     }
 
     /// In a task of its own, because a store may panic. Without a reply in time it has failed.
-    async fn command(&self, key: &Arc<str>, ask: LeaseAsk) -> Result<(LeaseStatus, HostState), StoreError> {
-        let (store, key, limit) = (Arc::clone(&self.store), Arc::clone(key), self.options.timeout);
-        let mut command = tokio::spawn(async move { store.exchange(&key, ask).await });
+    pub(super) async fn command<T: Send + 'static>(
+        &self,
+        call: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (limit, mut command) = (self.options.timeout, tokio::spawn(call));
         match timeout(limit, &mut command).await {
-            Ok(Ok(reply)) => reply,
+            Ok(Ok(reply)) => Ok(reply),
             Ok(Err(_)) => Err(StoreError::new("the store panicked, or the runtime is going down")),
             Err(_) => {
                 command.abort();
@@ -218,10 +268,12 @@ impl Keeper {
             health.host.clone()
         };
         let Some(key) = key else { return };
-        let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
-        let reply = self.command(&key, ask).await;
+        let (holder, number) = (HolderId::random(), self.number());
+        let ask = LeaseAsk { holder, number, want: Want::Release, state: HostState::default() };
+        let (store, host) = (Arc::clone(&self.store), Arc::clone(&key));
+        let reply = self.command(async move { store.exchange(&host, ask).await }).await;
         let (asked, now) = (now, self.now());
-        match reply {
+        match reply.and_then(|reply| reply) {
             Ok(_) => {
                 lock(&self.health).outage.back = now;
                 self.observers.notify(&Event::StoreBack);
@@ -322,6 +374,7 @@ impl Kept {
                     keeper.ask(key, is_held, now).await;
                     keeper.changed(key, signals);
                 }
+                Plan::Renew => Renewal::join(&keeper, key, signals),
                 Plan::Release => {
                     keeper.exchange(key, Want::Release, now).await;
                     keeper.changed(key, signals);
@@ -348,6 +401,6 @@ impl Drop for Kept {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use url::Url;
 
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::origin::pacing_key_of;
 use crate::{DeniedKind, caught};
 
@@ -59,7 +59,7 @@ impl PacingKey {
     }
 
     /// The key of this request. Runs the user's code.
-    pub(crate) fn of<'u>(&self, url: &'u Url) -> Result<Cow<'u, str>, Refusal> {
+    pub(crate) fn of<'u>(&self, url: &'u Url) -> Result<Cow<'u, str>, DenialCause> {
         let host = pacing_key_of(url).ok_or(DeniedKind::UnsupportedUrl)?;
         let Some(key) = &self.0 else { return Ok(host) };
         let key = caught(|| key(url)).ok_or(DeniedKind::Panicked { callback: "pacing key" })?;

@@ -58,13 +58,27 @@ pub(crate) struct Lease {
     /// When one of another process was, as far as the store knew.
     others: Moment,
     delay: Duration,
+    /// When the store last said that another process has it.
+    refused: Moment,
     /// How many changes of the state the store must know of, and how many of them it knows.
     pub(crate) changes: u64,
     pub(crate) saved: u64,
     /// The process is about to end: what is not needed is given up as soon as possible.
     pub(crate) leaves: bool,
+    /// Whether it is being renewed together with those of other hosts.
+    pub(crate) renewal: RenewalPhase,
     /// By how much the backoff may have grown between the store and here. Zero: this process has set it.
     pub(crate) round_trip: Duration,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RenewalPhase {
+    #[default]
+    None,
+    /// For others that are due soon.
+    Waiting,
+    /// The call is under way, and nothing else is said of the host meanwhile.
+    Sent,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -103,7 +117,9 @@ pub(crate) enum Plan {
     /// Nothing needs the lease, and the store knows all that matters.
     End,
     Sleep(Moment),
-    /// Take or renew the lease.
+    /// Renew the lease, together with those of other hosts that are due soon.
+    Renew,
+    /// Take or renew the lease at once.
     Ask {
         is_held: bool,
     },
@@ -157,8 +173,8 @@ pub(crate) const RETRY: Duration = Duration::from_secs(1);
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// A lease may be asked for again this often: the process that is next in the queue more often than the others, and none faster than a
-/// delay that must pass in any case.
-const POLL: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(3));
+/// delay that must pass in any case, or than twice a second, whatever the delay.
+const POLL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(4));
 
 /// Bounds of the time after which an idle lease is given up. Longer, and others wait for a host that no process needs; shorter, and a
 /// crawler that pauses between two pages asks for the lease again for each.
@@ -183,12 +199,12 @@ impl StoreOutage {
 }
 
 impl Lease {
-    /// A request needs it. The first one has its process ask at once, so that it gets its place in queue.
+    /// A request needs it. The first one has its process ask at once, so that it gets its place in queue; but not more often than it may.
     pub(crate) fn enter(&mut self, delay: Duration) {
         if self.users == 0
             && let LeasePhase::NotHeld { again, .. } = &mut self.phase
         {
-            *again = Moment::NEVER;
+            *again = self.refused.plus(POLL.0);
         }
         self.users += 1;
         self.delay = self.delay.max(delay);
@@ -313,6 +329,7 @@ impl Lease {
     /// What the task of the host does next. `backs_off`: its backoff, as known here, is not over, or its throttle count not forgiven.
     pub(crate) fn plan(&self, backs_off: bool, outage: StoreOutage, now: Moment) -> Plan {
         match self.phase {
+            _ if self.renewal == RenewalPhase::Sent => Plan::Sleep(now.plus(RETRY)),
             LeasePhase::Held(held) if !outage.is_over() => {
                 // Its lease ends by itself, and the host is not in use.
                 if self.users == 0 && held.until <= now && !self.is_in_use(backs_off, now) {
@@ -332,12 +349,15 @@ impl Lease {
                 let is_idle = self.users == 0 && (self.leaves || idle <= now);
                 if self.in_flight == 0 && (is_idle || self.hands_over(held, now)) {
                     Plan::Release
-                } else if self.changes > self.saved || held.renew <= now || held.asked < outage.back {
+                } else if self.changes > self.saved || held.until <= now || held.asked < outage.back {
                     let survived = outage.began < held.until && held.until <= outage.back;
                     Plan::Ask { is_held: now < held.until || survived }
+                } else if held.renew <= now && self.renewal == RenewalPhase::None {
+                    Plan::Renew
                 } else {
                     let looks = [idle, held.since.plus(QUANTUM.1)].into_iter().filter(|look| *look > now);
-                    Plan::Sleep(looks.fold(held.renew, Moment::min))
+                    let renew = if held.renew <= now { held.until } else { held.renew };
+                    Plan::Sleep(looks.fold(renew, Moment::min))
                 }
             }
             LeasePhase::NotHeld { again, is_next, elsewhere } => {
@@ -374,7 +394,7 @@ impl Lease {
 
     /// How often a process asks that waits for another, without jitter.
     pub(crate) fn poll(&self, is_next: bool) -> Duration {
-        let poll = if is_next { self.delay } else { self.delay.saturating_mul(3) };
+        let poll = if is_next { self.delay } else { self.delay.saturating_mul(4) };
         poll.clamp(POLL.0, POLL.1)
     }
 
@@ -387,6 +407,16 @@ impl Lease {
         });
     }
 
+    /// Its renewal goes to the store, unless something else was said of the host meanwhile, or the lease has ended: as when the process was stopped.
+    pub(crate) fn is_sent(&mut self, now: Moment) -> bool {
+        let is_held = matches!(self.phase, LeasePhase::Held(held) if now < held.until);
+        let is_sent = is_held && self.renewal == RenewalPhase::Waiting;
+        if is_sent {
+            self.renewal = RenewalPhase::Sent;
+        }
+        is_sent
+    }
+
     /// The store did not reply: half a life later is soon enough, because the store is away or its lease is not renewed in time anyway.
     pub(crate) fn unanswered(&mut self, shared: &Sharing, now: Moment) {
         if let LeasePhase::Held(held) = &mut self.phase {
@@ -394,7 +424,9 @@ impl Lease {
         }
     }
 
-    pub(crate) fn refused(&mut self, is_next: bool, again: Moment, known_until: Moment) {
+    /// Another process has it.
+    pub(crate) fn refused(&mut self, is_next: bool, again: Moment, known_until: Moment, now: Moment) {
+        self.refused = now;
         self.phase = LeasePhase::NotHeld { again, elsewhere: Some(known_until), is_next };
     }
 
@@ -405,6 +437,7 @@ impl Lease {
             LeasePhase::NotHeld { elsewhere, .. } => elsewhere,
         };
         self.phase = LeasePhase::NotHeld { again, elsewhere, is_next: false };
+        self.renewal = RenewalPhase::None;
     }
 
     /// The store has replied: it knows the first `changes` changes, and a request was last on its way at `last`, as far as it knows.

@@ -21,9 +21,10 @@
 //!                     host     go, wait, or defer: state × request × now   (plain functions)
 //!                     queue    who waits
 //!                     lease    whether this process has the lease of the host, if processes share a HostStore
-//!                     keeper   asks the store for leases, renews them and gives them up
+//!                     keeper   asks the store for leases and gives them up
+//!                     renewal  renews the leases of many hosts in one call
 //!        Permit ◀──── pacer    on the wire, until the response has ended
-//!        observe ───▶ wait_request  what the response asks for; backoff; breaker: faults and server errors
+//!        observe ───▶ wait_request  what the response asks for; backoff; breaker: faults and server errors; refusals: the row of 403s
 //! ```
 //!
 //! # Not done here
@@ -57,14 +58,17 @@ mod next_hop;
 mod observe;
 mod open_bodies;
 mod rate_limit;
+mod refusals;
 mod report;
 mod retry_after;
 mod wait_request;
 
 // Several processes.
+mod host_codec;
 mod host_state;
 mod keeper;
 mod lease;
+mod renewal;
 mod store;
 
 pub use backoff::{BackoffCause, THROTTLES_KEPT};
@@ -73,10 +77,11 @@ pub(crate) use host::Purpose;
 pub use host_state::HostEntry;
 pub use key::PacingKey;
 pub use next_hop::NextHop;
+pub use observe::RefusalReporter;
 pub(crate) use pacer::Pacer;
 pub use pacer::Permit;
 pub use policy::{DELAY_MAX, FILE_DELAY_MAX, OnStoreOutage, PacePolicy};
 pub use report::{HostReport, NextSlot};
 pub use retry_after::{RETRY_AFTER_MAX, retry_after};
-pub use store::{Backoff, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
+pub use store::{Backoff, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, Want, exchange_each};
 pub use wait_request::{WaitRequest, wait_request};

@@ -11,7 +11,7 @@ use super::deferral::DeferReason;
 use super::wait_request::{WaitRequest, wait_request};
 use crate::DeniedKind;
 use crate::clock::{Clock, has_timers};
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 
 /// When the next hop of a redirect may go out: [`Gate::next_hop`](crate::Gate::next_hop).
 #[derive(Clone, Copy, Debug)]
@@ -39,12 +39,12 @@ impl NextHop {
     }
 
     /// Waits until then, if that is within `left`; and how long that was.
-    pub(crate) async fn wait(self, clock: &dyn Clock, left: Duration) -> Result<Duration, Refusal> {
+    pub(crate) async fn wait(self, clock: &dyn Clock, left: Duration) -> Result<Duration, DenialCause> {
         let wait = self.at.saturating_duration_since(clock.now());
         if wait > left {
             let Self { status, retry_after, .. } = self;
             let reason = DeferReason::Redirect { status, retry_after };
-            return Err(Refusal::deferred(reason, clock.wall().plus(wait), None));
+            return Err(DenialCause::deferred(reason, clock.wall().plus(wait), None));
         }
         if !wait.is_zero() {
             if !has_timers() {

@@ -1,10 +1,11 @@
-//! What responses and failures do to a host: backoffs, the circuit breaker, the adaptive delay.
+//! What responses and failures do to a host: backoffs, the circuit breaker, holds, the adaptive delay.
 //!
-//! `wait_request` says what a response asks for, `backoff` and `breaker` what comes of it, as plain
+//! `wait_request` says what a response asks for, `backoff`, `breaker` and `refusals` what comes of it, as plain
 //! functions. Here the result is written into the host that the request had a permit of, waiters whose
 //! permit cannot come in time any more are refused at once, and observers and the shared store are notified.
 //! A backoff that comes from outside, from the operator or from another process, goes the same way.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
@@ -17,17 +18,19 @@ use super::pacer::{Pacer, Permit};
 use super::policy::DELAY_MAX;
 use super::queue::Wakers;
 use super::rate_limit::{has_rate_limit, rate_limit};
+use super::refusals::{ReceivedAt, Reception, RefusalRow};
 use super::store::Backoff;
 use super::wait_request::{WaitRequest, wait_request};
 use crate::clock::Moment;
-use crate::event::Event;
-use crate::{Failure, Origin, WallMillis};
+use crate::event::{Event, Observers};
+use crate::{Failure, Origin, Refusal, WallMillis};
 
 /// What the responses of a host have brought about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Feedback {
     pub(crate) backoff: HostBackoff,
     pub(crate) breaker: Breaker,
+    pub(crate) refusals: RefusalRow,
     /// When the next request is due by the server's RateLimit fields. May have passed.
     pub(crate) quota: Moment,
     /// The delay by the time that its responses take. Zero: not adaptive.
@@ -45,24 +48,44 @@ impl Feedback {
 
     /// Nothing is sent earlier or later for it.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
-        self.owes_nothing(now) && self.breaker.is_over(now) && self.adaptive_millis == 0
+        let is_over = self.breaker.is_over(now) && self.refusals.is_over(now);
+        self.owes_nothing(now) && is_over && self.adaptive_millis == 0
     }
 
-    /// What it asks for has passed, its throttles are forgiven, and its breaker is closed.
+    /// What it asks for has passed, its throttles are forgiven, its breaker is closed, and its hold is over.
     pub(crate) fn owes_nothing(&self, now: Moment) -> bool {
         let is_closed = self.breaker.is_closed() || self.breaker.is_over(now);
-        self.quota <= now && self.backoff.is_forgiven(now) && is_closed
+        let is_let_in = !self.refusals.was_held() || self.refusals.is_over(now);
+        self.quota <= now && self.backoff.is_forgiven(now) && is_closed && is_let_in
     }
 }
 
 impl Permit {
-    /// Reports the head of the response. Returns the end of the host's backoff, if it is backed off now.
+    /// Reports the head of the response. Returns the end of the host's backoff or hold, if there is one now.
+    ///
+    /// Refusals in a row hold the host ([`PacePolicy::with_refusals_max`](super::PacePolicy::with_refusals_max)): those that the head shows. If you
+    /// look at bodies as well, see [`Refusal`].
+    pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
+        let backed_off = self.observe_waits(status, headers);
+        let refusal = if self.pacer.policy.trusts_status { None } else { Refusal::in_head(status, headers) };
+        backed_off.max(self.refusals().report(status, refusal))
+    }
+
+    /// For what follows when the body has shown whether the response is a refusal: the permit may have ended by then.
+    #[doc(hidden)]
+    pub fn refusals(&self) -> RefusalReporter {
+        RefusalReporter { pacer: Arc::clone(&self.pacer), key: Arc::clone(&self.key), granted: self.started }
+    }
+
+    /// [`observe`](Self::observe) without a look at whether it is a refusal: for files, which no page depends on, and for adapters that
+    /// [report](Self::refusals) that later.
     ///
     /// 429, 503 and their kin back the host off (as long as their Retry-After says, up to 24 h; else for 60
     /// s, doubling), and so does any other error with a Retry-After ([`WaitRequest`]). Five server errors in
     /// a row open the circuit breaker, and any other response closes it. Call this once per request, and not
     /// for informational responses (1xx).
-    pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
+    #[doc(hidden)]
+    pub fn observe_waits(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
         let (pacer, started) = (&self.pacer, self.started);
         if status.is_informational() {
             return None;
@@ -187,18 +210,12 @@ impl Pacer {
             })
         })?;
         let (was, is) = (before.backoff, after.backoff);
-        if was.until < is.until {
-            let (lasts, cause) = (is.until.since(now), is.cause);
-            self.observers.notify(&Event::BackedOff { key, lasts, cause });
-        }
-        if was.until < is.until || was.throttles < is.throttles {
+        let is_held = before.refusals.until < after.refusals.until;
+        notify_of(&self.observers, key, &before, &after, now);
+        if was.until < is.until || was.throttles < is.throttles || is_held {
             self.share(key);
         }
-        if before.breaker.until < after.breaker.until {
-            let (lasts, failure) = (after.breaker.until.since(now), after.breaker.cause);
-            self.observers.notify(&Event::BreakerOpened { key, lasts, failure });
-        }
-        let until = is.until.max(after.breaker.until);
+        let until = is.until.max(after.breaker.until).max(after.refusals.until);
         (until > now).then(|| self.wall_at(now, until))
     }
 
@@ -231,11 +248,71 @@ impl Pacer {
     }
 }
 
+/// Tells the observers what has become of a host.
+pub(crate) fn notify_of(observers: &Observers, key: &str, before: &Feedback, after: &Feedback, now: Moment) {
+    let (backoff, breaker, row) = (after.backoff, after.breaker, after.refusals);
+    if backoff.until > before.backoff.until.max(now) {
+        let (lasts, cause) = (backoff.until.since(now), backoff.cause);
+        observers.notify(&Event::BackedOff { key, lasts, cause });
+    }
+    if breaker.until > before.breaker.until {
+        let (lasts, failure) = (breaker.until.since(now), breaker.cause);
+        observers.notify(&Event::BreakerOpened { key, lasts, failure });
+    }
+    if row.until > before.refusals.until {
+        let (lasts, RefusalRow { by, responses, status, .. }) = (row.until.since(now), row);
+        observers.notify(&Event::Refusing { key, lasts, by, responses, status });
+    }
+}
+
+/// Reports how a host has received a request whose permit may have ended.
+#[doc(hidden)]
+#[derive(Clone, Debug)]
+pub struct RefusalReporter {
+    pacer: Arc<Pacer>,
+    key: Arc<str>,
+    granted: Moment,
+}
+
+impl RefusalReporter {
+    /// Counts the response in the row of refusals, or ends that. Returns the end of the hold, if the host is held now.
+    pub fn report(&self, status: StatusCode, refusal: Option<Refusal>) -> Option<WallMillis> {
+        let (pacer, reception) = (&self.pacer, Reception::of(status, refusal));
+        // Nearly all responses end here.
+        let is_news = match reception {
+            Reception::Neutral => false,
+            Reception::LetIn => pacer.has_feedback(&self.key),
+            Reception::Refused(_) | Reception::MaybeRefused => true,
+        };
+        if status.is_informational() || !is_news {
+            return None;
+        }
+        let jitter = if reception == Reception::LetIn { 0.0 } else { pacer.jitter.draw() };
+        let (now, wall) = (pacer.now_or_system(), pacer.wall());
+        let (at, max) = (ReceivedAt { granted: self.granted, now, wall, jitter }, pacer.policy.refusals_max);
+        pacer.feed_back(&self.key, now, |feedback| {
+            feedback.refusals = feedback.refusals.after(reception, status, max, at);
+        })
+    }
+
+    /// Waits until a hold is in the shared store, as [`Permit::saved`] does.
+    pub async fn saved(&self) {
+        if let Some(keeper) = self.pacer.keeper.as_ref().filter(|keeper| keeper.is_unsaved(&self.key)) {
+            keeper.saved(&self.key).await;
+        }
+    }
+}
+
 impl Feedback {
     /// The backoff as it is shared with other processes, unless it is over and its count forgiven. One that is theirs has grown by
     /// `round_trip`, and would grow each time that it goes from one process to the next.
     pub(crate) fn shared(&self, round_trip: Duration, now: Moment) -> Option<Backoff> {
-        let Self { backoff, quota, .. } = *self;
+        let Self { backoff, quota, refusals, .. } = *self;
+        if refusals.until > quota.max(backoff.until).max(now) {
+            let left = refusals.until.since(now).saturating_sub(round_trip);
+            let throttles = backoff.throttles_at(now);
+            return Some(Backoff { left, over: Duration::ZERO, throttles, cause: refusals.cause() });
+        }
         if quota <= backoff.until.max(now) {
             let shared = backoff.shared(now)?;
             return Some(Backoff { left: shared.left.saturating_sub(round_trip), ..shared });
@@ -247,6 +324,15 @@ impl Feedback {
 }
 
 impl PacedHost {
+    /// A request of some process was last on its way then.
+    pub(crate) fn sent_elsewhere(&mut self, last: Moment, now: Moment) {
+        let before = self.feedback();
+        if before.refusals.was_held() && last > self.anchor.plus(SLACK) {
+            let refusals = before.refusals.probed_elsewhere(last, now);
+            self.set_feedback(Feedback { refusals, ..before }, now, &mut Wakers::new());
+        }
+    }
+
     /// Returns the backoff that is in force, and whether it was extended.
     fn extend_backoff(
         &mut self,
@@ -262,20 +348,32 @@ impl PacedHost {
         (backoff, backoff.until > before.backoff.until.max(now))
     }
 
-    /// A backoff that the shared store knows of already. It may be over. Returns the backoff that was extended, if it is news.
+    /// A backoff that the shared store knows of already. It may be over. Returns what was known before, and what is now, if it is news.
     pub(crate) fn merge_backoff(
         &mut self,
         shared: Backoff,
         now: Moment,
         wakers: &mut Wakers,
-    ) -> Option<HostBackoff> {
-        let Feedback { backoff: known, quota, .. } = self.feedback();
+    ) -> Option<(Feedback, Feedback)> {
+        let before = self.feedback();
+        if let BackoffCause::Refusing { .. } = shared.cause
+            && !shared.left.is_zero()
+        {
+            let until = now.plus(credible(shared.left));
+            // A time that goes to the store and back has become longer by the round trip: that is no news.
+            let is_longer = until > before.refusals.until.plus(SLACK);
+            let refusals = before.refusals.merged(shared.cause, until, now).filter(|_| is_longer)?;
+            let after = Feedback { refusals, ..before };
+            self.set_feedback(after, now, wakers);
+            return Some((before, after));
+        }
+        let Feedback { backoff: known, quota, .. } = before;
         let HostBackoff { until, throttles, cause, .. } = HostBackoff::default().merged(shared, now);
         // A time that goes to the store and back has become longer by the round trip: that is no news.
         if until <= known.until.max(quota).plus(SLACK) && throttles <= known.throttles_at(now) {
             return None;
         }
-        let (backoff, is_extended) = self.extend_backoff(until, throttles, cause, now, wakers);
-        is_extended.then_some(backoff)
+        let (_, is_extended) = self.extend_backoff(until, throttles, cause, now, wakers);
+        is_extended.then(|| (before, self.feedback()))
     }
 }

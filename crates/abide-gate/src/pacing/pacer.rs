@@ -18,7 +18,7 @@ use http::{HeaderMap, StatusCode};
 use tokio::time::timeout_at;
 use url::Url;
 
-use super::host::{Grant, Purpose, QueuePlace, Request, Step, Terms};
+use super::host::{Grant, PacedHost, Purpose, QueuePlace, Request, Step, Terms};
 use super::hosts::{Effects, Hosts};
 use super::keeper::Keeper;
 use super::lease::LeaseSignals;
@@ -27,7 +27,7 @@ use super::policy::{DELAY_MAX, PacePolicy};
 use super::queue::wake;
 use super::store::HostStore;
 use crate::clock::{Moment, Timeline, has_timers};
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::event::{Event, Observers};
 use crate::jitter::Jitter;
 use crate::origin::pacing_key_of;
@@ -92,7 +92,7 @@ impl Pacer {
         url: &Url,
         crawl_delay: Duration,
         budget: Duration,
-    ) -> Result<Permit, Refusal> {
+    ) -> Result<Permit, DenialCause> {
         let permit = self.acquire_unreported(url, crawl_delay, budget, Purpose::Page).await?;
         self.granted(&permit);
         Ok(permit)
@@ -109,7 +109,7 @@ impl Pacer {
         crawl_delay: Duration,
         budget: Duration,
         purpose: Purpose,
-    ) -> Result<Permit, Refusal> {
+    ) -> Result<Permit, DenialCause> {
         let arrived = self.now()?;
         let (key, terms) = self.key_and_terms(url, crawl_delay)?;
         let request = Request { url, terms, arrived, deadline: arrived.plus(budget), purpose };
@@ -136,7 +136,7 @@ impl Pacer {
     }
 
     /// The user's clock, which may panic.
-    pub(crate) fn now(&self) -> Result<Moment, Refusal> {
+    pub(crate) fn now(&self) -> Result<Moment, DenialCause> {
         let now = catch("clock", || self.clock.now())?;
         Ok(self.timeline.moment(now))
     }
@@ -179,7 +179,7 @@ impl Pacer {
         &self,
         url: &'u Url,
         crawl_delay: Duration,
-    ) -> Result<(Cow<'u, str>, Terms), Refusal> {
+    ) -> Result<(Cow<'u, str>, Terms), DenialCause> {
         let key = self.policy.key.of(url)?;
         if crawl_delay > DELAY_MAX {
             return Err(DeniedKind::CrawlDelayTooLong { asked: crawl_delay }.into());
@@ -212,7 +212,7 @@ impl Waiting<'_> {
     }
 
     /// Waits until then, or until it is woken.
-    async fn until(&self, until: Moment) -> Result<(), Refusal> {
+    async fn until(&self, until: Moment) -> Result<(), DenialCause> {
         if !has_timers() {
             return Err(DeniedKind::NoTimers.into());
         }
@@ -255,7 +255,7 @@ impl fmt::Debug for Pacer {
 }
 
 /// Runs user code. A panic in it goes no further.
-fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Refusal> {
+fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, DenialCause> {
     caught(run).ok_or_else(|| DeniedKind::Panicked { callback }.into())
 }
 
@@ -317,10 +317,14 @@ impl Permit {
         self.pacer.now_or_system().since(self.started)
     }
 
-    /// Whether the host has been backed off since it was acquired, so that its request is not to be sent any more.
+    /// Whether the host has been backed off or held since it was acquired, so that its request is not to be sent any more.
     pub fn is_backed_off(&self) -> bool {
         let now = self.pacer.now_or_system();
-        self.pacer.hosts.find(&self.key, |host| host.feedback().backoff.until > now).unwrap_or_default()
+        let is_later = |host: &mut PacedHost| {
+            let feedback = host.feedback();
+            feedback.backoff.until.max(feedback.refusals.until) > now
+        };
+        self.pacer.hosts.find(&self.key, is_later).unwrap_or_default()
     }
 
     /// Whether the shared store has all that was [observed](Self::observe) and that [failed](Self::failed). Always true without a store.

@@ -36,6 +36,9 @@ pub struct PacePolicy {
     pub(crate) max_wait: Duration,
     pub(crate) adaptive: bool,
     pub(crate) backoff_on_forbidden: bool,
+    pub(crate) refusals_max: u32,
+    /// Set by the gate.
+    pub(crate) trusts_status: bool,
     pub(crate) max_hosts: usize,
     pub(crate) shared: Sharing,
 }
@@ -66,6 +69,8 @@ impl Default for PacePolicy {
             max_wait: Self::MAX_WAIT,
             adaptive: false,
             backoff_on_forbidden: false,
+            refusals_max: Self::REFUSALS_MAX,
+            trusts_status: false,
             max_hosts: MAX_HOSTS,
             shared: Sharing {
                 on_outage: OnStoreOutage::Defer,
@@ -82,6 +87,9 @@ impl PacePolicy {
 
     /// The default of how long a call waits for permits: 30 s, as long as people and load balancers wait for a page.
     pub const MAX_WAIT: Duration = Duration::from_secs(30);
+
+    /// The default of how many refusals in a row hold a host: 25, as many as a site may have removed or closed beside each other.
+    pub const REFUSALS_MAX: u32 = 25;
 
     /// For long crawls that sites should not notice: 3 s, or five times as long as the site takes to respond, up to 30 s.
     pub fn archive() -> Self {
@@ -156,6 +164,12 @@ impl PacePolicy {
     /// Backs the host off after a 403, as after a 429, because some sites throttle with it.
     pub fn with_backoff_on_forbidden(self) -> Self {
         Self { backoff_on_forbidden: true, ..self }
+    }
+
+    /// How many refusals in a row hold a host for an hour, doubling to a day: 401, 403, 405, 406 and 410, with nothing else in between. Default 25;
+    /// from 1 to 10,000. Five that are [recognised](crate::Refusal) as those of a gatekeeper are enough, or fewer if this is less.
+    pub fn with_refusals_max(self, max: u32) -> Self {
+        Self { refusals_max: max.clamp(1, 10_000), ..self }
     }
 
     /// How many hosts are kept in memory. Default 1,000,000, 150 MB to 250 MB. A host with a delay or backoff that has not ended is never

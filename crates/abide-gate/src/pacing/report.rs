@@ -13,13 +13,13 @@ use super::host::{PacedHost, Terms};
 use super::pacer::Pacer;
 
 use crate::clock::Moment;
-use crate::denied::Refusal;
-use crate::{Host, Stats, WallMillis};
+use crate::denied::DenialCause;
+use crate::{Host, Refusal, Stats, WallMillis};
 
 impl Pacer {
     /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
     /// Refuses as [`acquire`](Self::acquire) does, but never defers.
-    pub(crate) fn next_slot(&self, url: &Url, crawl_delay: Duration) -> Result<NextSlot, Refusal> {
+    pub(crate) fn next_slot(&self, url: &Url, crawl_delay: Duration) -> Result<NextSlot, DenialCause> {
         let now = self.now()?;
         let (key, terms) = self.key_and_terms(url, crawl_delay)?;
         Ok(self.slot_at(&key, terms, now))
@@ -74,7 +74,9 @@ impl Pacer {
             stats.hosts += 1;
             stats.in_flight += usize::from(host.in_flight);
             stats.waiting += host.waiting();
-            stats.backed_off += usize::from(host.feedback().backoff.until > now);
+            let feedback = host.feedback();
+            stats.backed_off += usize::from(feedback.backoff.until > now);
+            stats.refusing += usize::from(feedback.refusals.until > now);
         });
         stats
     }
@@ -91,7 +93,7 @@ fn is_earlier(a: &NextSlot, b: &NextSlot) -> bool {
 }
 
 fn report(host: &PacedHost, now: Moment, wall: WallMillis) -> HostReport {
-    let (counts, held) = (host.counts, host.feedback().backoff.until);
+    let (counts, held, row) = (host.counts, host.feedback().backoff.until, host.feedback().refusals);
     HostReport {
         key: Arc::clone(&host.key),
         requests: counts.requests,
@@ -103,6 +105,9 @@ fn report(host: &PacedHost, now: Moment, wall: WallMillis) -> HostReport {
         waiting: host.waiting(),
         open: (host.in_flight > 0).then(|| now.since(host.open_since())),
         backed_off_until: (held > now).then(|| wall.plus(held.since(now)).to_system_time()),
+        refusals: row.responses,
+        refused_by: row.by,
+        held_until: (row.until > now).then(|| wall.plus(row.until.since(now)).to_system_time()),
         delay: host.last_delay(),
     }
 }
@@ -167,6 +172,12 @@ pub struct HostReport {
     pub open: Option<Duration>,
     /// The end of the backoff in force.
     pub backed_off_until: Option<SystemTime>,
+    /// Refusals in a row so far, with nothing else in between.
+    pub refusals: u32,
+    /// Who refuses, if one of them was recognised.
+    pub refused_by: Option<Refusal>,
+    /// The end of the hold, if the host is held for its refusals.
+    pub held_until: Option<SystemTime>,
     /// The delay that applied last.
     pub delay: Duration,
 }

@@ -6,6 +6,9 @@
 //! `abide-redb` call it, and the script of `abide-redis` does the same in Lua.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::backoff::BackoffCause;
@@ -17,8 +20,13 @@ use crate::{BoxFuture, HolderId, StoreError};
 /// [`HostEntry::exchange`](super::HostEntry::exchange) with its own clock, keeps the entry, and replies. `docs/stores.md` shows how to write one.
 /// Every implementation passes the suite `testing::hosts::conformance` (feature `testing`), which checks what a store promises here:
 ///
+/// * **Keys.** A key is any text: empty, long, with spaces, quotation marks, braces or a NUL in it. No two keys are the same host.
 /// * **Time.** All times are relative, so the clocks of the processes need not agree: only the store's own clock counts. If that is set
 ///   back, no time has passed, and no lease, delay or backoff gets longer.
+/// * **Rounding.** What ends at a time (a lease, a place in queue, a backoff) may end up to 1 ms later, and no earlier. So a
+///   [`wait`](LeaseStatus::Busy::wait) is at most what is left of the `ttl` of another process, and 1 ms.
+/// * **Late replies.** A process counts its lease from when it *asked*, and the store from when it *decides*, which is later: so a reply may be
+///   late by any time without harm. One that comes after the `ttl` grants nothing, and one after the time limit (see *Cancellation*) is not heard.
 /// * **Leases.** One process at most has the lease of a host: the one that asked first, until it gives it up or its `ttl` has passed since
 ///   it asked last. A lease that ended by itself was never given up: [`quiet`](HostState::quiet) counts from its end at the earliest,
 ///   because its holder may have sent a request until then.
@@ -34,25 +42,55 @@ use crate::{BoxFuture, HolderId, StoreError};
 /// * **Cancellation.** The pacer waits [`PacePolicy::with_store_timeout`](super::PacePolicy::with_store_timeout) for a call, then drops its future and asks again.
 ///   Asking twice is harmless, because a lease belongs to a process and not to a command. A dropped call is done or not done, and leaves no
 ///   lock behind.
+/// * **Late calls.** A call that was dropped may take effect after later ones of its process, as on a connection that was given up. A late report
+///   does no harm, because states only grow, nor does a late request for a lease, which ends by itself. A late release would free a lease that is in
+///   use: so the store keeps the [`number`](LeaseAsk::number) of the call that last took or renewed a lease, and a release with a lower one gives
+///   up no lease.
 /// * **Durability.** A store that promises to survive a restart has a backoff on disk before it replies. Which requests were on their way
 ///   is not known after a restart: every host was quiet since then at the most.
 /// * **Loss.** A store that can lose its data while processes run leases no host for one `ttl` after such a loss, except to a process that
-///   says [`is_held`](Want::Lease::is_held).
+///   says [`is_held`](Want::Lease::is_held). Lost is whatever a reply has told of and the store no longer knows: after a flush, a restart without
+///   a log that is on disk at each reply, a restored backup, or a failover to a replica that may lack the last writes. A store that cannot exclude it
+///   assumes it, so it keeps, next to its data, the name of the server (or of its run) that has written them: under another name the data are those of
+///   a loss. A lease from before a loss is not believed; states and backoffs are, because they only lengthen.
 /// * **Capacity.** An entry may be removed when [`HostEntry::is_in_use`](super::HostEntry::is_in_use) is false, and not before.
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// Merges what a process knows of a host into the stored state, takes, renews or gives up the host's lease, and returns who has the
     /// lease now and the state of all processes together.
-    fn exchange<'a>(
-        &'a self,
-        host: &'a str,
-        ask: LeaseAsk,
-    ) -> BoxFuture<'a, Result<(LeaseStatus, HostState), StoreError>>;
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> BoxFuture<'a, LeaseReply>;
+
+    /// Exchanges about several hosts, whose leases one process renews together; at most 64, no host twice. Each is a step of its own and may fail alone, and the
+    /// replies are in the order of what was asked. A store with a round trip makes them in one; by default they are made at the same time.
+    fn exchange_all<'a>(&'a self, asks: &'a [(Arc<str>, LeaseAsk)]) -> BoxFuture<'a, Vec<LeaseReply>> {
+        Box::pin(exchange_each(self, asks))
+    }
 
     /// Whether other processes may use it at the same time. Of a store of one process, as a file that is locked,
     /// a failure stops no requests: none but this process can be sending.
     fn is_shared(&self) -> bool {
         true
     }
+}
+
+/// What a store returns of an exchange.
+pub type LeaseReply = Result<(LeaseStatus, HostState), StoreError>;
+
+/// Makes each exchange by a call of its own, all at the same time: [`HostStore::exchange_all`] where a store has no better way.
+pub async fn exchange_each<S: HostStore + ?Sized>(
+    store: &S,
+    asks: &[(Arc<str>, LeaseAsk)],
+) -> Vec<LeaseReply> {
+    let mut calls: Vec<_> = asks.iter().map(|(host, ask)| (store.exchange(host, *ask), None)).collect();
+    poll_fn(|context| {
+        for (call, reply) in calls.iter_mut().filter(|(_, reply)| reply.is_none()) {
+            if let Poll::Ready(done) = call.as_mut().poll(context) {
+                *reply = Some(done);
+            }
+        }
+        if calls.iter().all(|(_, reply)| reply.is_some()) { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    calls.into_iter().filter_map(|(_, reply)| reply).collect()
 }
 
 /// What a process asks of a store, and what it knows of the host.
@@ -62,13 +100,15 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
 /// use abide_gate::{HolderId, pacing::{HostEntry, HostState, LeaseAsk, Want}};
 ///
 /// let state = HostState { delay: Duration::from_secs(5), ..HostState::default() };
-/// let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state };
+/// let ask = LeaseAsk { holder: HolderId::random(), number: 1, want: Want::Release, state };
 /// assert_eq!(HostEntry::default().exchange(&ask, Duration::ZERO, Duration::ZERO).1, state, "for the next process");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseAsk {
     /// The process.
     pub holder: HolderId,
+    /// Higher than in each call of this process before, so that a release that comes late can be told.
+    pub number: u64,
     /// What it wants.
     pub want: Want,
     /// What it knows.

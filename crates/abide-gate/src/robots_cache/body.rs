@@ -2,9 +2,12 @@
 //!
 //! A hostile body is endless, cut short, or a bomb. Memory is bounded by the limit, and a short body never parsed: what is missing may disallow.
 
+use std::time::Duration;
+
 use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::coding::DecodedBody;
 use crate::robots_cache::fetch::{FetchBody, FetchError};
@@ -48,6 +51,21 @@ pub(crate) async fn read(
         }
     }
     Ok(if read.len() > limit { (cut(read, limit), true) } else { (read, false) })
+}
+
+/// The first `len` bytes, or as many as come within `limit`, and before the end or an error.
+pub(crate) async fn start(mut body: FetchBody, len: usize, limit: Duration) -> Vec<u8> {
+    let mut read = Vec::new();
+    let reading = async {
+        while read.len() < len {
+            tokio::task::coop::consume_budget().await;
+            let Some(Ok(frame)) = body.frame().await else { break };
+            let Ok(data) = frame.into_data() else { continue };
+            append(&mut read, &data, len);
+        }
+    };
+    _ = timeout(limit, reading).await;
+    read
 }
 
 /// Appends what still fits. The buffer doubles, but never beyond what it may hold.

@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::event::Observers;
 use crate::jitter::Jitter;
 use crate::robots_cache::body::LARGE_BODIES_MAX;
@@ -79,7 +79,7 @@ impl RobotsCache {
 
     /// The entry of the origin: from memory, or by one fetch for all callers that wait, which goes on if this future is dropped. Refused if
     /// robots.txt could not be requested now; then nothing may be fetched from the origin, either. Within a tokio runtime only.
-    pub(crate) async fn get(self: &Arc<Self>, origin: &Origin) -> Result<Arc<RobotsEntry>, Refusal> {
+    pub(crate) async fn get(self: &Arc<Self>, origin: &Origin) -> Result<Arc<RobotsEntry>, DenialCause> {
         self.get_within(origin, &mut { Duration::MAX }).await
     }
 
@@ -88,7 +88,7 @@ impl RobotsCache {
         self: &Arc<Self>,
         origin: &Origin,
         left: &mut Duration,
-    ) -> Result<Arc<RobotsEntry>, Refusal> {
+    ) -> Result<Arc<RobotsEntry>, DenialCause> {
         if let Some(entry) = self.usable(origin) {
             return Ok(entry);
         }
@@ -174,7 +174,7 @@ impl RobotsCache {
         &self,
         mut progress: watch::Receiver<FetchProgress>,
         left: &mut Duration,
-    ) -> Result<Arc<RobotsEntry>, Refusal> {
+    ) -> Result<Arc<RobotsEntry>, DenialCause> {
         let (budget, mut before) = (*left, None);
         loop {
             // Cloned, because a borrow locks the channel; marked as seen, so that `changed` waits for the next.

@@ -21,7 +21,7 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::coding::ACCEPTED_CODINGS;
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::origin::Short;
 use crate::pacing::NextHop;
 use crate::text::Escaped;
@@ -424,7 +424,7 @@ pub struct FetchError {
 pub(super) enum NoResponse {
     Failed(Failure),
     /// By the pacer. Nothing was sent, so that it does not count as an attempt.
-    Deferred(Box<Refusal>),
+    Deferred(Box<DenialCause>),
     /// Nothing was sent, because [another process](RobotsRequest::is_stored_meanwhile) has sent it.
     StoredMeanwhile,
 }
@@ -435,7 +435,7 @@ impl FetchError {
         Self { why: NoResponse::Failed(failure), text: Arc::from(text.into()), may_be_repeated: false }
     }
 
-    pub(crate) fn deferred(why: Refusal) -> Self {
+    pub(crate) fn deferred(why: DenialCause) -> Self {
         let text = Arc::from("the request waits for the rate limit of its host");
         Self { why: NoResponse::Deferred(Box::new(why)), text, may_be_repeated: false }
     }

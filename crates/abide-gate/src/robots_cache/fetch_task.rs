@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::event::Event;
 use crate::pacing::DeferReason;
 use crate::robots_cache::chain::{Chain, DeferredFetch, NotSent};
@@ -23,7 +23,7 @@ use crate::{Origin, WallMillis};
 /// What callers that wait for a fetch get.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FetchProgress {
-    pub(super) result: Option<Result<Arc<RobotsEntry>, Refusal>>,
+    pub(super) result: Option<Result<Arc<RobotsEntry>, DenialCause>>,
     /// An entry that may be used while the fetch goes on.
     pub(super) early: Option<Arc<RobotsEntry>>,
     pub(super) permit_wait: PermitWait,
@@ -39,7 +39,7 @@ impl RobotsCache {
         origin: &Origin,
         now: WallMillis,
         is_background: bool,
-    ) -> Result<watch::Receiver<FetchProgress>, Refusal> {
+    ) -> Result<watch::Receiver<FetchProgress>, DenialCause> {
         if let Some((DeferredFetch { why, sent, .. }, until)) = self.deferrals.get(origin) {
             let is_over = why.retry_at.is_none_or(|at| now >= at) || self.clock.now() >= until;
             // For a caller that waits, the pacer decides again, if that costs the origin no request.
@@ -67,7 +67,7 @@ impl RobotsCache {
         self: &Arc<Self>,
         progress: &watch::Sender<FetchProgress>,
         origin: &Origin,
-    ) -> Result<Arc<RobotsEntry>, Refusal> {
+    ) -> Result<Arc<RobotsEntry>, DenialCause> {
         let permit_wait = progress.borrow().permit_wait.clone();
         let deferred = self.deferrals.remove(origin).map(|(deferred, _)| deferred);
         // Loaded by the task, so that a slow store is asked once for all callers.
@@ -151,8 +151,8 @@ impl RobotsCache {
 }
 
 /// There is no room for a fetch, or no time to wait for it.
-pub(crate) fn full(now: WallMillis) -> Refusal {
-    Refusal::deferred(DeferReason::Robots, now.plus(FULL_WAIT), None)
+pub(crate) fn full(now: WallMillis) -> DenialCause {
+    DenialCause::deferred(DeferReason::Robots, now.plus(FULL_WAIT), None)
 }
 
 /// Counts a fetch that has no end, because its task panicked or its runtime shut down.

@@ -23,6 +23,8 @@ pub struct RobotsPolicy {
     pub(crate) redirects_max: usize,
     pub(crate) follow_downgrade: bool,
     pub(crate) html_is_unreachable: bool,
+    /// A challenge in place of the file is read as its status says. Set by the gate.
+    pub(crate) trusts_status: bool,
     pub(crate) long_outage: LongOutage,
     pub(crate) lifetime_min: Duration,
     pub(crate) lifetime_max: Duration,
@@ -75,6 +77,7 @@ impl Default for RobotsPolicy {
             redirects_max: REDIRECTS_MIN,
             follow_downgrade: false,
             html_is_unreachable: false,
+            trusts_status: false,
             long_outage: LongOutage::Unavailable,
             // Or `max-age=0` would mean a fetch of robots.txt with every page.
             lifetime_min: Duration::from_secs(5 * 60),

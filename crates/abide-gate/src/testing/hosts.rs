@@ -12,11 +12,11 @@ use url::Url;
 
 use super::{check, poll_once, replied};
 use crate::pacing::{
-    Backoff, BackoffCause, DELAY_MAX, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Permit,
-    THROTTLES_KEPT, Want,
+    Backoff, BackoffCause, DELAY_MAX, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy,
+    Permit, THROTTLES_KEPT, Want,
 };
 use crate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
-use crate::{BoxFuture, Denied, Failure, Gate, GateBuilder, HolderId};
+use crate::{BoxFuture, Denied, Failure, Gate, GateBuilder, HolderId, Refusal, WallMillis};
 
 /// A gate that cannot fetch robots.txt: only [`acquire`] is used.
 pub fn gate(settings: GateBuilder) -> Gate {
@@ -54,6 +54,9 @@ const SHORT: Duration = Duration::from_millis(50);
 /// How far a store's clock, in whole milliseconds, may differ from ours over a fact.
 const BLUR: Duration = Duration::from_millis(5);
 
+/// What ends at a time may end so much later.
+const ROUNDING: Duration = Duration::from_millis(1);
+
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -82,6 +85,7 @@ where
     subject.the_holder_renews_and_asks_again_at_will().await;
     subject.a_lease_ends_by_itself_and_the_delay_counts_from_its_end().await;
     subject.a_dropped_call_can_be_asked_again().await;
+    subject.a_release_that_comes_late_gives_up_nothing().await;
     subject.waiting_processes_are_served_in_order().await;
     subject.the_place_of_a_process_that_leaves_or_has_gone_is_not_kept().await;
     subject.the_state_goes_to_the_next_holder().await;
@@ -179,6 +183,142 @@ pub async fn throttle_counts_are_forgiven<F>(
     subject.reports(&host, QUIET, forgiven, |state| state.backoff.is_none()).await;
 }
 
+/// Where the exchanges of a store begin, in [`exchanges_equal_the_plain_function`].
+///
+/// ```
+/// # use abide_gate::{pacing::HostState, testing::hosts::Beginning};
+/// assert_eq!(Beginning::default().known, HostState::default(), "a store that has lost nothing, and knows nothing");
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Beginning {
+    /// The time on the store's clock.
+    pub now: Duration,
+    /// Until when it leases nothing after a loss, as for [`HostEntry::exchange`].
+    pub grace_until: Duration,
+    /// What it knows of a host that nobody has told it of.
+    pub known: HostState,
+}
+
+/// Checks that a store does what [`HostEntry::exchange`] does: thousands of random exchanges of four processes about a few hosts, some of
+/// them late, must be answered alike to the microsecond. So a store that has the rule in another language is compared with it.
+///
+/// `exchange` is one exchange at this time on the store's clock, which only goes on. All times and spans are whole microseconds.
+///
+/// ```
+/// use std::{collections::HashMap, future::ready, sync::Arc, time::Duration};
+/// use abide_gate::{pacing::HostEntry, testing::hosts};
+///
+/// #[tokio::main(flavor = "current_thread")]
+/// async fn main() {
+///     let mut entries = HashMap::<Arc<str>, HostEntry>::new();
+///     hosts::exchanges_equal_the_plain_function(hosts::Beginning::default(), |host, ask, now| {
+///         ready(entries.entry(host).or_default().exchange(&ask, now, Duration::ZERO))
+///     })
+///     .await;
+/// }
+/// ```
+///
+/// # Panics
+/// At the first exchange that differs.
+pub async fn exchanges_equal_the_plain_function<F>(
+    beginning: Beginning,
+    mut exchange: impl FnMut(Arc<str>, LeaseAsk, Duration) -> F,
+) where
+    F: Future<Output = (LeaseStatus, HostState)>,
+{
+    let mut unknown = HostEntry::default();
+    unknown.merge(&beginning.known, beginning.now);
+    let run = HolderId::random();
+    let hosts: [Arc<str>; 16] = std::array::from_fn(|n| format!("{n}-{run}.example").into());
+    let mut models = hosts.each_ref().map(|_| vec![unknown.clone()]);
+    let (mut now, mut random) = (beginning.now, Random(1));
+    for number in 1..EXCHANGES {
+        now += random.step();
+        let chosen = random.below(hosts.len() as u64) as usize;
+        let ask = random.ask(number);
+        let call = format!("exchange({}, {ask:?}) at {now:?}", hosts[chosen]);
+        let found = exchange(Arc::clone(&hosts[chosen]), ask, now).await;
+        // An entry that is not in use may have been removed, or not: what is found tells which.
+        let entries = &mut models[chosen];
+        if entries.iter().all(|entry| *entry != unknown && !entry.is_in_use(now)) {
+            entries.push(unknown.clone());
+        }
+        let replies: Vec<_> =
+            entries.iter_mut().map(|entry| entry.exchange(&ask, now, beginning.grace_until)).collect();
+        let mut alike = replies.iter().map(|reply| *reply == found);
+        entries.retain(|_| alike.next() == Some(true));
+        check(!entries.is_empty(), &call, format_args!("one of {replies:?}"), found);
+        entries.dedup();
+    }
+}
+
+/// Each host has some hundred, and the grace after a loss about as many.
+const EXCHANGES: u64 = 4_000;
+
+/// A linear congruential generator: a run that fails fails again.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+
+    fn micros(&mut self, most: u64) -> Duration {
+        Duration::from_micros(self.below(most))
+    }
+
+    /// Some tenths of a second, and now and then as long as entries are kept.
+    fn step(&mut self) -> Duration {
+        let most = if self.one_in(200) { 2_400_000_000 } else { 200_000 };
+        self.micros(most)
+    }
+
+    fn ask(&mut self, number: u64) -> LeaseAsk {
+        let is_held = self.one_in(8);
+        let want = match self.one_in(4) {
+            true => Want::Release,
+            false => Want::Lease { ttl: TTL, again_in: self.micros(6_000_000), is_held },
+        };
+        // Every tenth call comes late.
+        let number = if self.one_in(10) { number.saturating_sub(self.below(100)) } else { number };
+        LeaseAsk { holder: HolderId(1 + u128::from(self.below(4))), number, want, state: self.state() }
+    }
+
+    fn state(&mut self) -> HostState {
+        HostState {
+            quiet: self.one_in(3).then(|| self.micros(30_000_000)),
+            delay: self.micros(3_000_000),
+            backoff: self.one_in(8).then(|| self.backoff()),
+        }
+    }
+
+    /// Either it lasts, or it is over.
+    fn backoff(&mut self) -> Backoff {
+        let (left, over) = match self.one_in(2) {
+            true => (self.micros(40_000_000), Duration::ZERO),
+            false => (Duration::ZERO, self.micros(2_000_000_000)),
+        };
+        let throttles = self.below(4) as u8;
+        let cause = match throttles {
+            0 if self.one_in(2) => refusing(),
+            0 => BackoffCause::Operator,
+            _ => THROTTLED,
+        };
+        Backoff { left, over, throttles, cause }
+    }
+}
+
+/// A hold, with all that there is to say of it.
+fn refusing() -> BackoffCause {
+    let (by, since) = (Refusal::of_id("cloudflare"), WallMillis::from_millis(1_700_000_000_000));
+    BackoffCause::Refusing { by, since, responses: 25, status: 403, holds: 2 }
+}
+
 /// A host that no other fact uses, also not in another run against the same server.
 fn fresh(name: &str) -> String {
     format!("{name}-{}.example", HolderId::random())
@@ -206,7 +346,7 @@ fn counts(state: HostState) -> u8 {
 
 fn asks(holder: HolderId, ttl: Duration) -> LeaseAsk {
     let want = Want::Lease { ttl, again_in: ttl, is_held: false };
-    LeaseAsk { holder, want, state: QUIET }
+    LeaseAsk { holder, number: 0, want, state: QUIET }
 }
 
 /// What the facts are checked on.
@@ -245,16 +385,18 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
 
     /// Expects that another process has the lease, or comes first.
     async fn refused(&self, host: &str, holder: HolderId, is_next: bool, why: &str) {
-        let expected = format!("Busy {{ wait: up to {TTL:?}, is_next: {is_next} }} ({why})");
+        let expected = format!("Busy {{ wait: up to {TTL:?} and 1 ms, is_next: {is_next} }} ({why})");
         let is_busy = |(lease, _)| match lease {
-            LeaseStatus::Busy { wait, is_next: found } => !wait.is_zero() && wait <= TTL && found == is_next,
+            LeaseStatus::Busy { wait, is_next: found } => {
+                !wait.is_zero() && wait <= TTL + ROUNDING && found == is_next
+            }
             _ => false,
         };
         self.exchange(host, asks(holder, TTL), &expected, is_busy).await;
     }
 
     async fn gives_up(&self, host: &str, holder: HolderId) {
-        let ask = LeaseAsk { holder, want: Want::Release, state: QUIET };
+        let ask = LeaseAsk { holder, number: 0, want: Want::Release, state: QUIET };
         self.exchange(host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
     }
 
@@ -266,7 +408,7 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
         expected: &str,
         holds: impl FnOnce(HostState) -> bool,
     ) {
-        let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state };
+        let ask = LeaseAsk { holder: HolderId::random(), number: 0, want: Want::Release, state };
         self.exchange(host, ask, expected, |(_, state)| holds(state)).await;
     }
 
@@ -327,6 +469,22 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
         self.reports(&host, QUIET, expected, |state| lasts(state, MINUTE)).await;
     }
 
+    /// It was dropped, and takes effect after the lease has been taken or renewed again.
+    async fn a_release_that_comes_late_gives_up_nothing(&self) {
+        let (host, [one, other]) = (fresh("late-release"), processes());
+        let leased = |(lease, _)| matches!(lease, LeaseStatus::Leased { .. });
+        let released = |(lease, _)| lease == LeaseStatus::Released;
+        let release = LeaseAsk { want: Want::Release, ..asks(one, TTL) };
+        for number in [5, 7, 6] {
+            let why = format!("the lease (call {number})");
+            self.exchange(&host, LeaseAsk { number, ..asks(one, TTL) }, &why, leased).await;
+        }
+        self.exchange(&host, LeaseAsk { number: 6, ..release }, "Released", released).await;
+        self.refused(&host, other, true, "a release of before the last renewal came late").await;
+        self.exchange(&host, LeaseAsk { number: 8, ..release }, "Released", released).await;
+        self.leases(&host, other, TTL, false, "the holder has given it up").await;
+    }
+
     async fn waiting_processes_are_served_in_order(&self) {
         let (host, [one, second, third]) = self.leased("next", TTL).await;
         self.refused(&host, second, true, "the first to wait is next").await;
@@ -358,7 +516,7 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     async fn the_state_goes_to_the_next_holder(&self) {
         let (host, [one, other]) = self.leased("hand-over", TTL).await;
         let given = HostState { quiet: Some(SHORT), delay: MINUTE, backoff: Some(THROTTLE) };
-        let ask = LeaseAsk { holder: one, want: Want::Release, state: given };
+        let ask = LeaseAsk { holder: one, number: 0, want: Want::Release, state: given };
         self.exchange(&host, ask, "Released", |(lease, _)| lease == LeaseStatus::Released).await;
         let expected = format!("the lease, with {given:?} of the last holder");
         self.exchange(&host, asks(other, TTL), &expected, |(lease, state)| {
@@ -433,12 +591,12 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     }
 
     async fn values_at_the_edges_of_the_types(&self) {
-        let (host, odd, [one]) = (fresh("edges"), "domain/{\u{e4} }:*", processes());
+        let (host, odd, [one]) = (fresh("edges"), "domain/{\u{e4} }:*\0'\"\\\n%", processes());
         let cause = BackoffCause::EnhanceYourCalm;
         let backoff = Backoff { left: DELAY_MAX, throttles: u8::MAX, cause, ..THROTTLE };
         let given = HostState { quiet: Some(Duration::MAX), delay: DELAY_MAX, backoff: Some(backoff) };
         let want = Want::Lease { ttl: HOUR, again_in: Duration::ZERO, is_held: true };
-        let ask = LeaseAsk { holder: one, want, state: given };
+        let ask = LeaseAsk { holder: one, number: 0, want, state: given };
         let expected = "the lease, with the delay and the backoff that were reported";
         self.exchange(&host, ask, expected, |(lease, state)| {
             let kept = state.backoff.map(|kept| Backoff { left: DELAY_MAX, ..kept });
@@ -447,8 +605,10 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
                 && lasts(state, DELAY_MAX)
         })
         .await;
-        self.leases(odd, one, TTL, false, "a key may have any characters").await;
-        self.gives_up(odd, one).await;
+        for key in [odd, "", &"long".repeat(1_000)] {
+            self.leases(key, one, TTL, false, "a key may be any text").await;
+            self.gives_up(key, one).await;
+        }
     }
 
     /// The whole pacing on top: requests of four processes to one host, and the delay between any two.

@@ -233,7 +233,11 @@ fn wrong() -> Vec<(&'static str, Exchange, &'static str)> {
             "another process has the lease",
         ),
         ("ignores the holder", asked(|ask| ask.holder = HolderId(1)), "another process has the lease"),
-        ("leases for longer", leasing(|ttl, _| *ttl *= 2), "Busy { wait: up to 10s, is_next: true }"),
+        (
+            "leases for longer",
+            leasing(|ttl, _| *ttl *= 2),
+            "Busy { wait: up to 10s and 1 ms, is_next: true }",
+        ),
         (
             "never renews for longer",
             leasing(|ttl, _| *ttl = (*ttl).min(Duration::from_millis(50))),
@@ -264,6 +268,15 @@ fn wrong() -> Vec<(&'static str, Exchange, &'static str)> {
                 Want::Lease { .. } => right(entry, ask, time),
             }),
             "the holder has given it up",
+        ),
+        (
+            "hears a late release",
+            asked(|ask| {
+                if ask.want == Want::Release {
+                    ask.number = u64::MAX;
+                }
+            }),
+            "a release of before the last renewal came late",
         ),
         (
             "replies nothing of a release",
@@ -432,6 +445,37 @@ async fn a_host_store_with_a_clock_of_its_own_passes_every_suite() {
     hosts::conformance(store.clone(), store.pass()).await;
     hosts::throttle_counts_are_forgiven(store.clone(), store.pass()).await;
     hosts::survives_a_clock_set_back(store.clone(), store.pass(), store.set_back()).await;
+}
+
+/// What the plain function does at each call, but for one change.
+async fn compare(change: impl Fn(&mut HostEntry, &mut LeaseAsk, Duration) + Send + 'static) {
+    let mut entries = HashMap::<Arc<str>, HostEntry>::new();
+    hosts::exchanges_equal_the_plain_function(hosts::Beginning::default(), move |host, mut ask, now| {
+        let entry = entries.entry(host).or_default();
+        change(entry, &mut ask, now);
+        ready(entry.exchange(&ask, now, Duration::ZERO))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn entries_may_be_removed_when_not_in_use_and_not_before() {
+    compare(|_, _, _| {}).await;
+    compare(|entry, _, now| {
+        if !entry.is_in_use(now) {
+            *entry = HostEntry::default();
+        }
+    })
+    .await;
+    let early = compare(|entry, _, now| {
+        if !entry.is_in_use(now + Duration::from_secs(60)) {
+            *entry = HostEntry::default();
+        }
+    });
+    let text = rejection("removes early", early).await;
+    assert!(text.starts_with("exchange(") && text.contains(": expected one of "), "{text}");
+    let text = rejection("hears late calls", compare(|_, ask, _| ask.number = u64::MAX)).await;
+    assert!(text.starts_with("exchange(") && text.contains(": expected one of "), "{text}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,13 @@
 //! The suites that every store passes.
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use abide_gate::ManualClock;
-use abide_gate::testing::{hosts, robots_cache};
+use abide_gate::pacing::{DELAY_MAX, HostState, HostStore};
+use abide_gate::testing::hosts::{self, Beginning};
+use abide_gate::testing::robots_cache;
+use abide_gate::{Clock, ManualClock, WallMillis};
 use abide_permissions::{MemoryPermissionStore, PermissionStore, testing as permissions};
 use abide_redb::Store;
 use redb::backends::InMemoryBackend;
@@ -75,6 +77,36 @@ async fn records_of_permissions_are_those_that_memory_would_keep() {
 #[tokio::test(flavor = "current_thread", start_paused = true)]
 async fn it_is_a_host_store() {
     hosts::conformance(Arc::new(in_memory()), tokio::time::sleep).await;
+}
+
+/// A clock that goes on as a test says.
+#[derive(Debug)]
+struct Stepped(Mutex<Instant>);
+
+impl Clock for Stepped {
+    fn now(&self) -> Instant {
+        *self.0.lock().unwrap()
+    }
+
+    fn wall(&self) -> WallMillis {
+        START
+    }
+}
+
+/// Which has a line of time that began a day before it was opened, when every host may have had a request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn its_exchanges_equal_the_plain_function() {
+    let opened = Instant::now();
+    let clock = Arc::new(Stepped(Mutex::new(opened)));
+    let store = Arc::new(Store::builder().clock(clock.clone()).open_backend(InMemoryBackend::new()).unwrap());
+    let known = HostState { quiet: Some(Duration::ZERO), ..HostState::default() };
+    let beginning = Beginning { now: DELAY_MAX, known, ..Beginning::default() };
+    hosts::exchanges_equal_the_plain_function(beginning, |host, ask, now| {
+        *clock.0.lock().unwrap() = opened + (now - DELAY_MAX);
+        let store = Arc::clone(&store);
+        async move { store.exchange(&host, ask).await.unwrap() }
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "current_thread", start_paused = true)]

@@ -65,7 +65,7 @@ async fn a_process_that_dies_keeps_a_robots_txt_for_less_than_20_s() {
     let clock = clock();
     let (store, fetch) = (store(&clock), ScriptedFetch::always(Scripted::text(RULES)));
     let want = Want::Lease { ttl: 10 * SECOND, again_in: 5 * SECOND, is_held: false };
-    let dead = LeaseAsk { holder: HolderId(42), want, state: HostState::default() };
+    let dead = LeaseAsk { holder: HolderId(42), number: 0, want, state: HostState::default() };
     store.exchange(Host::of(&page()).unwrap().as_str(), dead).await.unwrap();
     let (gate, began) = (process(&fetch, &clock, &store), Instant::now());
     gate.entry(&origin()).await.unwrap();

@@ -100,6 +100,8 @@ pub(crate) enum Throttle {
 struct Excuse {
     backed_off_until: Duration,
     throttles: u32,
+    /// It has refused so often that it may be held until then.
+    refused_until: Duration,
     /// A lease may be taken in the shared store by a process that does not know.
     unsure_until: Duration,
 }
@@ -109,6 +111,15 @@ struct Excuse {
 struct Faults {
     count: u32,
     pause_until: Duration,
+}
+
+/// Refusals of one process in a row, and the hold that must follow.
+#[derive(Clone, Copy, Debug, Default)]
+struct RefusalRow {
+    count: u32,
+    recognised: u32,
+    held_until: Duration,
+    holds: u32,
 }
 
 /// Callers that may be waiting for a permit.
@@ -123,6 +134,9 @@ struct Line {
 const DELAY_MAX: Duration = Duration::from_millis(2_500);
 /// What a server without a usable Retry-After is left alone for, the first time.
 pub(crate) const BACKOFF: Duration = Duration::from_secs(60);
+/// So many refusals in a row, or so many that are recognised, and a host is held.
+const REFUSALS_MAX: u32 = 25;
+const RECOGNISED_MAX: u32 = 5;
 const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
 /// So many faults in a row, and a host is given a pause, of an hour at most.
 const FAULTS_MAX: u32 = 5;
@@ -159,6 +173,7 @@ struct State {
     store_back: HashMap<Who, Duration>,
     lines: HashMap<(Who, usize), Line>,
     faults: HashMap<(Who, usize), Faults>,
+    rows: HashMap<(Who, usize), RefusalRow>,
     robots_fetches: HashMap<(Who, usize), Duration>,
     /// When a robots.txt was last redirected to the host that some of them live on.
     led: HashMap<usize, Duration>,
@@ -308,6 +323,8 @@ impl Checker {
             Some(format!("{} in flight at host {host} already", at_host.in_flight))
         } else if let Some(backoff) = at_host.backoffs.iter().find(|backoff| backoff.forbids(who, now)) {
             Some(format!("host {host} is backed off: {backoff:?}"))
+        } else if state.rows.get(&(who, host)).is_some_and(|row| now < row.held_until) {
+            Some(format!("host {host} is held, because it refuses"))
         } else {
             let end = at_host.last_end.filter(|end| now < *end + delay);
             end.map(|end| format!("{:?} after the last end at host {host}, not {delay:?}", now - end))
@@ -380,6 +397,43 @@ impl Checker {
         if faults.count >= FAULTS_MAX {
             faults.pause_until = now + HOUR + SECOND;
         }
+    }
+
+    /// A page was answered, perhaps by what stands before the site.
+    pub(crate) fn receives(&self, who: Who, host: usize, status: u16, is_challenge: bool) {
+        let (now, mut state) = self.locked();
+        let row = state.rows.entry((who, host)).or_default();
+        if row.holds > 0 && now > row.held_until + DAY {
+            *row = RefusalRow::default();
+        }
+        match status {
+            402 | 420 | 429 | 430 | 451 | 509 | 529 if !is_challenge => return,
+            401 | 403 | 405 | 406 | 410 => row.count += 1,
+            _ if is_challenge => (row.count, row.recognised) = (row.count + 1, row.recognised + 1),
+            _ => {
+                *row = RefusalRow::default();
+                return;
+            }
+        }
+        let was_held = row.holds > 0;
+        if row.count < REFUSALS_MAX && row.recognised < RECOGNISED_MAX && !was_held {
+            return;
+        }
+        let lasts = (HOUR * (1 << row.holds.min(5))).min(DAY);
+        // Of processes that share a store, another one may have been let in: then the row of this one begins anew.
+        let is_sure = !was_held || !self.setting.host_store;
+        if is_sure {
+            // One that another process began a little earlier ends a little earlier.
+            let earlier = if self.setting.host_store { 5 * MINUTE } else { Duration::ZERO };
+            row.held_until = now + lasts - earlier;
+        }
+        let holds = row.holds + 1;
+        *row = RefusalRow { count: row.count.min(REFUSALS_MAX), holds, ..*row };
+        state.count("holds", 1);
+        // For all others it is as a backoff: there is a reason to wait.
+        let excuse = state.excuses.entry((self.circle(who), host)).or_default();
+        excuse.backed_off_until = excuse.backed_off_until.max(now + DAY * 11 / 10 + SECOND);
+        excuse.refused_until = excuse.backed_off_until;
     }
 
     /// The shared store does not answer this process as it should: it is not known who has the lease of this host.
@@ -536,6 +590,16 @@ impl Checker {
                     () if self.setting.host_store && wait <= DELAY_MAX => None,
                     () => Some("deferred, and the host was free"),
                 }
+            }
+            DeniedKind::Refusing { .. } => {
+                state.count("held", 1);
+                let circle = self.circle(who);
+                let hosts = hosts_of(&state, origin, now);
+                let mut excuses = state
+                    .excuses
+                    .iter()
+                    .filter(|((by, host), _)| *by == circle && hosts.contains(&Some(*host)));
+                (!excuses.any(|(_, excuse)| now < excuse.refused_until)).then_some("held, and it lets us in")
             }
             DeniedKind::Interrupted => {
                 state.count("interrupted", 1);

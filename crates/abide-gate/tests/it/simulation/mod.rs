@@ -70,6 +70,7 @@ fn a_month_of_faults_breaks_no_promise() {
     let micros = began.elapsed().as_micros() / u128::from(seeds * u64::from(DAYS));
     println!("{seeds} runs of {DAYS} days in {:?}, {micros} us a day: {sum:?}", began.elapsed());
     assert!(sum["pages by a last good copy"] > 0 && sum["unreachable"] > 0);
+    assert!(sum["holds"] > 0 && sum["held"] > 0);
 }
 
 /// The promise that the checker finds broken first, in the first runs in which it finds one.
@@ -89,6 +90,7 @@ fn each_broken_promise_is_caught() {
         (Rude::PastTurn, &["G4"]),
         (Rude::EarlyRelease, &["G4"]),
         (Rude::DeafToThrottles, &["G4"]),
+        (Rude::DeafToRefusals, &["G4"]),
         (Rude::OpenWhenUnreachable, &["G1"]),
         (Rude::ShortDelay, &["G4"]),
         (Rude::Leak, &["end", "G10"]),

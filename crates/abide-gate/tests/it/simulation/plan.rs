@@ -115,6 +115,8 @@ listed! {
         Broken,
         Redirects,
         Slow,
+        // A firewall stands before it.
+        Refuses,
     }
 }
 

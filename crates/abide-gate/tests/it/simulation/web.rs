@@ -133,7 +133,7 @@ impl Web {
         self.checker.page_arrives(who, origin, path, host);
         arrived();
         let guard = OnTheWire { web: Arc::clone(self), who, host, robots_of: None };
-        let (_, now) = self.phase(origin);
+        let (phase, now) = self.phase(origin);
         let faults_ended = self.checker.faults_ended();
         let latency = if faults_ended { SECOND / 10 } else { rng.between(Duration::ZERO, 3 * SECOND) };
         sleep(latency).await;
@@ -172,11 +172,20 @@ impl Web {
                 reply.status = StatusCode::FOUND;
                 reply.headers.insert("location", location.parse().unwrap());
             }
+            Pages::Refuses => {
+                // Recognised, or by the status alone.
+                let is_challenge = phase.is_multiple_of(2);
+                reply.status = if is_challenge { StatusCode::OK } else { StatusCode::FORBIDDEN };
+                if is_challenge {
+                    reply.headers.insert("cf-mitigated", "challenge".parse().unwrap());
+                }
+            }
             _ => {
                 reply.status = StatusCode::from_u16(rng.of_these(&[200, 200, 200, 404, 500, 403])).unwrap();
             }
         }
         self.checker.reaches(who, host, reply.status != StatusCode::INTERNAL_SERVER_ERROR);
+        self.checker.receives(who, host, reply.status.as_u16(), reply.headers.contains_key("cf-mitigated"));
         reply.body = Some(PageBody { guard: Some(guard), chunks, every });
         reply
     }

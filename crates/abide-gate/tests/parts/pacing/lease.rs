@@ -110,7 +110,7 @@ fn a_task_ends_when_nothing_needs_the_lease_and_nothing_is_owed() {
     lease.change();
     assert_eq!(plan(&lease, true, at(2_000)), Plan::Release, "a backoff that the store does not know");
     assert_eq!(plan(&lease, false, at(2_000)), Plan::End, "and is over");
-    lease.refused(true, at(3_000), at(3_000));
+    lease.refused(true, at(3_000), at(3_000), at(0));
     assert_eq!(plan(&lease, false, at(2_000)), Plan::Release, "its place in queue");
 }
 
@@ -133,7 +133,7 @@ fn after_an_outage_holders_renew_first_and_claim_what_they_had() {
 fn what_is_not_saved_is_saved_while_a_process_waits_for_a_lease() {
     let mut lease = Lease::default();
     lease.enter(DELAY);
-    lease.refused(false, at(3_000), at(3_000));
+    lease.refused(false, at(3_000), at(3_000), at(0));
     lease.change();
     assert_eq!(plan(&lease, true, at(100)), Plan::Ask { is_held: false }, "its place in queue stays");
     let settling = StoreOutage { back: at(50), ..down(10, 20) };
@@ -154,6 +154,33 @@ fn a_holder_renews_its_lease_while_the_servers_of_others_are_away() {
     );
     lease.leased(false, SHARED, at(9_500), at(9_501));
     assert_eq!(lease.readiness(DELAY, SHARED, down(4_000, 8_000), at(12_000)), Readiness::Now);
+}
+
+#[test]
+fn a_lease_that_is_due_waits_for_others_unless_there_is_news() {
+    let mut lease = held(false);
+    assert_eq!(plan(&lease, false, at(4_999)), Plan::Sleep(at(5_000)));
+    assert_eq!(plan(&lease, false, at(5_000)), Plan::Renew);
+    lease.renewal = RenewalPhase::Waiting;
+    assert_eq!(plan(&lease, false, at(5_000)), Plan::Sleep(at(9_000)));
+    assert_eq!(plan(&lease, false, at(9_000)), Plan::Ask { is_held: false }, "it has waited in vain");
+    assert!(!lease.is_sent(at(9_000)), "a lease that has ended is not claimed");
+    lease.change();
+    assert_eq!(plan(&lease, true, at(5_000)), Plan::Ask { is_held: true }, "a backoff is saved at once");
+    assert!(lease.is_sent(at(5_500)));
+    assert_eq!(plan(&lease, true, at(5_500)), Plan::Sleep(at(6_500)), "one call at a time");
+}
+
+#[test]
+fn an_arrival_asks_at_once_but_not_twice_within_half_a_second() {
+    let mut lease = Lease::default();
+    lease.enter(DELAY);
+    assert_eq!(plan(&lease, false, at(100)), Plan::Ask { is_held: false });
+    lease.refused(false, at(3_000), at(9_000), at(100));
+    lease.leave();
+    lease.enter(DELAY);
+    assert_eq!(plan(&lease, false, at(200)), Plan::Sleep(at(600)));
+    assert_eq!(plan(&lease, false, at(600)), Plan::Ask { is_held: false });
 }
 
 #[test]

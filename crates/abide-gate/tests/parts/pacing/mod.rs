@@ -8,5 +8,6 @@ mod leases;
 mod loopback;
 mod memory;
 mod rate_limit;
+mod refusals;
 mod report;
 mod schedules;

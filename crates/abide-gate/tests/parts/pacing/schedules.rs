@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::pacing::Pacer;
 use abide_gate::pacing::{PacePolicy, Permit};
 use abide_gate::{Clock, WallMillis};
@@ -94,7 +94,7 @@ fn waiters_come_and_go_under_any_schedule() {
             async move {
                 let acquire = pacer.try_take("a.example");
                 // Every other one goes away after one or two looks.
-                let result: Option<Result<Permit, Refusal>> = match who % 2 {
+                let result: Option<Result<Permit, DenialCause>> = match who % 2 {
                     0 => Some(acquire.await),
                     _ => at_most(thread_rng().gen_range(1..3), acquire).await,
                 };

@@ -9,6 +9,7 @@ mod log;
 mod outage;
 mod outcome;
 mod redirect;
+mod refused;
 mod schedules;
 mod single_flight;
 mod store;

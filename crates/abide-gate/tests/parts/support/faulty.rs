@@ -20,7 +20,8 @@ pub(crate) enum Fault {
 }
 
 pub(crate) async fn state(store: &dyn HostStore, host: &str) -> HostState {
-    let ask = LeaseAsk { holder: HolderId::random(), want: Want::Release, state: HostState::default() };
+    let ask =
+        LeaseAsk { holder: HolderId::random(), number: 0, want: Want::Release, state: HostState::default() };
     store.exchange(host, ask).await.unwrap().1
 }
 
@@ -28,7 +29,7 @@ pub(crate) async fn state(store: &dyn HostStore, host: &str) -> HostState {
 pub(crate) async fn is_free(store: &dyn HostStore, host: &str) -> bool {
     let ttl = Duration::from_millis(1);
     let want = Want::Lease { ttl, again_in: Duration::ZERO, is_held: false };
-    let ask = LeaseAsk { holder: HolderId::random(), want, state: HostState::default() };
+    let ask = LeaseAsk { holder: HolderId::random(), number: 0, want, state: HostState::default() };
     let reply = store.exchange(host, ask).await.unwrap();
     matches!(reply.0, LeaseStatus::Leased { .. })
 }

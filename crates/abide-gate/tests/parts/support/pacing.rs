@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::pacing::Pacer;
 use abide_gate::pacing::{BackoffCause, DeferReason, HostReport, NextSlot, PacePolicy, PacingKey, Permit};
 use abide_gate::{Clock, DeniedKind, Event, Gate, GateBuilder, Host, SystemClock, WallMillis};
@@ -70,12 +70,12 @@ impl Pacer {
         self.try_take(host).await.unwrap()
     }
 
-    pub(crate) async fn try_take(self: &Arc<Self>, host: &str) -> Result<Permit, Refusal> {
+    pub(crate) async fn try_take(self: &Arc<Self>, host: &str) -> Result<Permit, DenialCause> {
         self.get(&page(host)).await
     }
 
     /// For a URL, as long as the policy waits.
-    pub(crate) async fn get(self: &Arc<Self>, url: &Url) -> Result<Permit, Refusal> {
+    pub(crate) async fn get(self: &Arc<Self>, url: &Url) -> Result<Permit, DenialCause> {
         self.acquire(url, s(0), self.policy.max_wait).await
     }
 
@@ -84,7 +84,7 @@ impl Pacer {
         self: &Arc<Self>,
         host: &str,
         budget: Duration,
-    ) -> Result<Permit, Refusal> {
+    ) -> Result<Permit, DenialCause> {
         static PAGES: AtomicUsize = AtomicUsize::new(0);
         let page = url(&format!("http://{host}/{}", PAGES.fetch_add(1, Ordering::Relaxed)));
         self.acquire(&page, s(0), budget).await
@@ -95,7 +95,7 @@ impl Pacer {
         self: &Arc<Self>,
         host: &'static str,
         budget: Duration,
-    ) -> JoinHandle<(Result<(), Refusal>, Instant)> {
+    ) -> JoinHandle<(Result<(), DenialCause>, Instant)> {
         let pacer = self.clone();
         let taken = async move { pacer.take_within(host, budget).await.map(Permit::finish) };
         tokio::spawn(async move { (taken.await, Instant::now()) })
@@ -174,9 +174,9 @@ pub(crate) struct Deferral {
     pub(crate) wait: Duration,
 }
 
-pub(crate) fn deferral<T>(result: Result<T, Refusal>) -> Deferral {
+pub(crate) fn deferral<T>(result: Result<T, DenialCause>) -> Deferral {
     match result.map(drop) {
-        Err(Refusal { kind: DeniedKind::Deferred { reason }, retry_at: Some(until), .. }) => {
+        Err(DenialCause { kind: DeniedKind::Deferred { reason }, retry_at: Some(until), .. }) => {
             Deferral { reason, wait: left(until) }
         }
         other => panic!("expected a deferral, found {other:?}"),
@@ -264,7 +264,7 @@ impl Log {
         pacer: &Arc<Pacer>,
         url: &Url,
         wire: Duration,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), DenialCause> {
         let permit = pacer.get(url).await?;
         self.serve(who, url, wire, permit).await;
         Ok(())
@@ -295,7 +295,7 @@ impl Log {
         tasks: usize,
         pacer: &Arc<Pacer>,
         wire: Duration,
-    ) -> Vec<JoinHandle<Result<(), Refusal>>> {
+    ) -> Vec<JoinHandle<Result<(), DenialCause>>> {
         let one = |who| {
             let (pacer, log) = (pacer.clone(), self.clone());
             tokio::spawn(async move { log.fetch_as(who, &pacer, &page("a.example"), wire).await })

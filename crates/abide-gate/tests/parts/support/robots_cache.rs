@@ -4,7 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::denied::Refusal;
+use crate::denied::DenialCause;
 use crate::jitter::Jitter;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
@@ -84,8 +84,8 @@ pub(crate) fn deferred(retry_at: WallMillis) -> Scripted {
     Scripted::failing(FetchError::deferred(backed_off(retry_at)))
 }
 
-pub(crate) fn backed_off(retry_at: WallMillis) -> Refusal {
-    Refusal::deferred(DeferReason::Backoff { status: None, retry_after: None }, retry_at, None)
+pub(crate) fn backed_off(retry_at: WallMillis) -> DenialCause {
+    DenialCause::deferred(DeferReason::Backoff { status: None, retry_after: None }, retry_at, None)
 }
 
 pub(crate) struct World {

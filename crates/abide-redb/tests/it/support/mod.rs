@@ -63,7 +63,7 @@ pub(crate) fn backoff(left: Duration, throttles: u8, cause: BackoffCause) -> Hos
 
 /// Reports the state of a host to a store, and takes no lease.
 pub(crate) fn reporting(state: HostState) -> LeaseAsk {
-    LeaseAsk { holder: HolderId::random(), want: Want::Release, state }
+    LeaseAsk { holder: HolderId::random(), number: 0, want: Want::Release, state }
 }
 
 pub(crate) async fn report(
@@ -90,7 +90,7 @@ pub(crate) async fn lease(
     state: HostState,
 ) -> (LeaseStatus, HostState) {
     let want = Want::Lease { ttl: Duration::from_secs(8), again_in: Duration::from_secs(1), is_held: false };
-    store.exchange(host, LeaseAsk { holder, want, state }).await.unwrap()
+    store.exchange(host, LeaseAsk { holder, number: 0, want, state }).await.unwrap()
 }
 
 pub(crate) const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };

@@ -56,7 +56,7 @@ pub(crate) async fn refusal(url: &str) -> String {
 
 /// What one process asks, that reports nothing.
 pub(crate) fn asking(holder: u128, want: Want) -> LeaseAsk {
-    LeaseAsk { holder: HolderId(holder), want, state: HostState::default() }
+    LeaseAsk { holder: HolderId(holder), number: 0, want, state: HostState::default() }
 }
 
 pub(crate) async fn probe(store: &Store, host: &str) -> Result<HostState, StoreError> {
