@@ -75,6 +75,9 @@ mod drive;
 // What calls share, and options of one.
 mod crawler;
 
+// Another file that a page waits for.
+mod tdmrep;
+
 // How a response is read.
 mod body;
 mod permission_history;

@@ -28,6 +28,8 @@ pub struct RedirectPolicy {
     hops_max: usize,
     returns_at_limit: bool,
     referer: bool,
+    /// A page may redirect to itself to set a cookie. A file about its site has no reason to.
+    pub(crate) follows_circles: bool,
 }
 
 impl RedirectPolicy {
@@ -53,9 +55,16 @@ impl RedirectPolicy {
     }
 }
 
+impl RedirectPolicy {
+    /// As of robots.txt: RFC 9309 §2.3.1.2.
+    pub(crate) fn of_a_file() -> Self {
+        Self { hops_max: 5, follows_circles: false, ..Self::default() }
+    }
+}
+
 impl Default for RedirectPolicy {
     fn default() -> Self {
-        Self { follows: true, hops_max: 10, returns_at_limit: false, referer: false }
+        Self { follows: true, hops_max: 10, returns_at_limit: false, referer: false, follows_circles: true }
     }
 }
 

@@ -144,14 +144,16 @@ impl Builder {
         self.shared(|crawler| crawler.read_options(options))
     }
 
-    /// Fetches the `/.well-known/tdmrep.json` of each site before its first page: [`GateBuilder::fetch_tdmrep`]. Off by default.
+    /// Fetches the `/.well-known/tdmrep.json` of each site before its first page: [`CrawlerBuilder::fetch_tdmrep`](abide_http::CrawlerBuilder::fetch_tdmrep). Off by
+    /// default.
     pub fn fetch_tdmrep(self) -> Self {
-        self.gated(GateBuilder::fetch_tdmrep)
+        self.shared(CrawlerBuilder::fetch_tdmrep)
     }
 
-    /// Like [`fetch_tdmrep`](Self::fetch_tdmrep), and refuses pages of a site whose tdmrep.json is unknown: [`GateBuilder::require_tdmrep`].
+    /// Like [`fetch_tdmrep`](Self::fetch_tdmrep), and refuses pages of a site whose tdmrep.json is unknown:
+    /// [`DeniedKind::TdmrepUnknown`](abide_gate::DeniedKind::TdmrepUnknown).
     pub fn require_tdmrep(self) -> Self {
-        self.gated(GateBuilder::require_tdmrep)
+        self.shared(CrawlerBuilder::require_tdmrep)
     }
 
     /// Adds a policy token: if a group of robots.txt names `token` and disallows a URL, the content must not be used in this way. It never

@@ -101,7 +101,7 @@ pub(crate) fn classify(
 }
 
 /// The content coding, unless one is named that is not taken off. Clients take `chunked` off, and may leave any other transfer coding as it is.
-fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
+pub(super) fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
     let values = headers.get_all(TRANSFER_ENCODING).iter();
     let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
     // Lenient: `identity`, which RFC 2616 §3.6 had, and which means that nothing was done.

@@ -17,8 +17,6 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct RobotsPolicy {
-    /// Which file of an origin is kept. All others than robots.txt are fetched by the same rules, and say nothing on access.
-    pub(crate) path: &'static str,
     pub(crate) cautious: bool,
     pub(crate) redirects_max: usize,
     pub(crate) follow_downgrade: bool,
@@ -50,9 +48,6 @@ pub(crate) enum LongOutage {
     AllowAtOnce,
 }
 
-/// Where a site reserves text and data mining (TDMRep, final report of 10 May 2024).
-pub(crate) const TDMREP: &str = "/.well-known/tdmrep.json";
-
 /// §2.5: the parsing limit MUST be at least 500 kibibytes.
 pub(crate) const BODY_LIMIT_MIN: usize = 500 * 1024;
 /// The largest limit that can be set, and so the largest body that a stored record may hold.
@@ -70,7 +65,6 @@ const REDIRECTS_MAX: usize = 20;
 impl Default for RobotsPolicy {
     fn default() -> Self {
         Self {
-            path: "/robots.txt",
             cautious: false,
             redirects_max: REDIRECTS_MIN,
             follow_downgrade: false,
@@ -100,11 +94,6 @@ impl RobotsPolicy {
     /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425, and any 4xx that asks to wait, such as 429, are unreachable instead of unavailable.
     pub fn cautious() -> Self {
         Self { cautious: true, ..Self::default() }
-    }
-
-    /// For `/.well-known/tdmrep.json`. Stricter: a 401 or 403 does not mean that there is none, nor does an outage, however long it takes.
-    pub(crate) fn for_tdmrep(self) -> Self {
-        Self { path: TDMREP, cautious: true, long_outage: LongOutage::Disallow, ..self }
     }
 
     /// Whether this is the [`cautious`](Self::cautious) preset.

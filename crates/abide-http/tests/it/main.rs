@@ -8,3 +8,4 @@ mod call;
 mod drive;
 #[path = "../../../abide-gate/tests/it/scripted.rs"]
 mod scripted;
+mod tdmrep;
