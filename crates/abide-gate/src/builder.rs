@@ -117,7 +117,7 @@ impl GateBuilder {
         Self { seed: Some(seed), ..self }
     }
 
-    /// Signs every request, robots.txt included. For a `WebBotAuth` of `abide-identity` use the `sign_requests` of your client's builder.
+    /// Signs every request, robots.txt included.
     /// Default: off, because some sites treat a signed crawler worse.
     pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {
         Self { signer: Some(Arc::new(CaughtSigner(signer))), ..self }

@@ -16,7 +16,6 @@ use crate::challenge::{Given, RequestEnd};
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{CallSpan, Hop, RedirectHistory, log_failed};
 use crate::identity::{excerpt, foreign_host};
-use crate::payment::PaymentTerms;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use crate::tdmrep::Tdmrep;
 use abide_gate::pacing::{NextHop, Permit};
@@ -259,7 +258,6 @@ impl Call<'_> {
             waited,
             remote: head.remote_addr,
             permissions: None,
-            payment: PaymentTerms::of(head.status, head.headers).map(Box::new),
             is_repeated: false,
         });
         if self.is_given(head) {

@@ -12,8 +12,6 @@ use crate::body::BoxError;
 use crate::challenge::{AnswerChallenge, SignWhenAsked};
 use crate::fetch_info::with_site;
 use crate::identity::Identity;
-use crate::license::{LicenseToken, LicenseTokens};
-use crate::payment::PaymentPolicy;
 use crate::reader::Scan;
 use crate::redirect::RedirectPolicy;
 use crate::tdmrep::{OnUnknown, Tdmrep, TdmrepCache};
@@ -240,31 +238,17 @@ impl CrawlerBuilder {
         self
     }
 
-    /// Signs every request, robots.txt and each redirect hop included. Default: off, because some sites treat a signed crawler worse.
-    #[cfg(feature = "identity")]
-    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {
-        Self { signer: Some(Arc::new(Signing(identity))), ..self }
+    /// Signs every request, robots.txt and each redirect hop included, for instance with a `WebBotAuth` of `abide-identity`. Default: off, because
+    /// some sites treat a signed crawler worse.
+    pub fn sign_requests(self, signer: impl SignRequest + 'static) -> Self {
+        Self { signer: Some(Arc::new(signer)), ..self }
     }
 
-    /// Adds a hook that answers what servers ask for. The hooks are asked in the order in which they were added, for signatures first. Default: none.
-    pub fn answer_challenges(mut self, hook: Arc<dyn AnswerChallenge>) -> Self {
-        self.settings.challenges.push(hook);
+    /// Adds a hook that answers what servers ask for, such as a `PaymentPolicy` or `LicenseTokens` of `abide-identity`. The hooks are asked in the
+    /// order in which they were added, for signatures first. Default: none.
+    pub fn answer_challenges(mut self, hook: impl AnswerChallenge + 'static) -> Self {
+        self.settings.challenges.push(Arc::new(hook));
         self
-    }
-
-    /// The most that may be paid for pages. Default: nothing.
-    pub fn payment(self, policy: PaymentPolicy) -> Self {
-        self.answer_challenges(Arc::new(policy))
-    }
-
-    /// Finds licence tokens: `find` gets the URL and the parameters of the challenge of a 401 or 402 (RSL, `WWW-Authenticate: License`). If
-    /// it returns a token, the request is sent once more with `Authorization: License`, checked and rate-limited like any other, once in a
-    /// call and over https only. Redirects within the origin keep the token. It is never sent with robots.txt. Default: none.
-    pub fn license_tokens(
-        self,
-        find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
-    ) -> Self {
-        self.answer_challenges(Arc::new(LicenseTokens(Arc::new(find))))
     }
 
     /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your own pages. The verdict of each
@@ -317,32 +301,6 @@ impl CrawlerBuilder {
             Arc::new(TdmrepCache::new(crawler, fetch, on_unknown))
         });
         Ok(Crawler { gate, identity, settings, tdmrep })
-    }
-}
-
-/// Web Bot Auth, as what the gate and the calls of a crawler sign with.
-#[cfg(feature = "identity")]
-#[derive(Debug)]
-struct Signing(abide_identity::WebBotAuth);
-
-#[cfg(feature = "identity")]
-impl SignRequest for Signing {
-    fn sign(
-        &self,
-        method: &http::Method,
-        url: &Url,
-        headers: &mut http::HeaderMap,
-        now: abide_gate::WallMillis,
-    ) -> Result<(), BoxError> {
-        if self.0.signs_only_when_asked() {
-            return Ok(());
-        }
-        Ok(self.0.sign(method, url, headers, now.to_system_time())?)
-    }
-
-    fn asked(&self, status: http::StatusCode, headers: &http::HeaderMap) -> Option<Arc<dyn SignRequest>> {
-        let asked = self.0.signs_only_when_asked().then(|| self.0.as_asked(status, headers)).flatten();
-        Some(Arc::new(Self(asked?)))
     }
 }
 

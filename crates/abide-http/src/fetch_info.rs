@@ -18,7 +18,6 @@ use url::Url;
 use crate::call::Call;
 #[cfg(feature = "tracing")]
 use crate::failure::root_cause;
-use crate::payment::PaymentTerms;
 use crate::reader::{RuleFields, not_scanned};
 use crate::tdmrep::Tdmrep;
 use abide_gate::{Verdict, without_userinfo};
@@ -82,12 +81,6 @@ impl FetchInfo {
     /// The verdict of the last hop. Of a response that was only [read](crate::Crawler::read): what is known now, without I/O.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.site().map(|(_, verdict, _)| verdict)
-    }
-
-    /// What the response says about payment: the price in a 402, or what was charged. Nothing is paid without a
-    /// [`PaymentPolicy`](crate::PaymentPolicy).
-    pub fn payment(&self) -> Option<&PaymentTerms> {
-        self.history.last().and_then(Hop::payment)
     }
 
     /// How long this call waited for permits, all hops together.
@@ -323,17 +316,11 @@ pub struct Hop {
     pub(crate) waited: Duration,
     pub(crate) remote: Option<SocketAddr>,
     pub(crate) permissions: Option<Arc<Permissions>>,
-    pub(crate) payment: Option<Box<PaymentTerms>>,
     /// The same request was sent once more, with what the response asked for.
     pub(crate) is_repeated: bool,
 }
 
 impl Hop {
-    /// What the response said about payment: the price, or what was charged.
-    pub fn payment(&self) -> Option<&PaymentTerms> {
-        self.payment.as_deref()
-    }
-
     /// The URL of the request, without user information.
     pub fn url(&self) -> &Url {
         &self.url

@@ -50,6 +50,12 @@
 //! }
 //! ```
 //!
+//! # Write an adapter
+//! 1. Implement [`Transport`] and call [`drive`], or drive the steps yourself, as above. robots.txt goes by the same client: [`TransportFetch`].
+//! 2. Switch off what the client does by itself: redirects, retries, content codings, cookies that robots.txt would be sent with.
+//! 3. Let it connect only to addresses that [`permitted_addresses`] returns.
+//! 4. Run `testing::conformance` (feature `testing`) against it: eleven promises, over loopback.
+//!
 //! # In scope
 //! The steps of a call and its redirects ([`Crawler::call`], [`Check`], [`RedirectPolicy`]); their driver ([`drive`], [`Transport`]); what calls share ([`Crawler`]); what is given to a server
 //! that asks for something ([`AnswerChallenge`]); what a failed request met ([`failure_of`]); which addresses a resolver may return
@@ -65,8 +71,6 @@
 mod call;
 mod challenge;
 mod identity;
-mod license;
-mod payment;
 mod redirect;
 
 // A whole adapter.
@@ -99,8 +103,6 @@ pub use drive::{NoResponse, Outgoing, Transport, TransportFetch, drive};
 pub use failure::{body_failure_of, failure_of, is_hang_up, is_of_the_caller, needs_http11, root_cause};
 pub use fetch_info::{CallSpan, FetchInfo, Hop, RedirectHistory, Stopped};
 pub use identity::foreign_host;
-pub use license::LicenseToken;
-pub use payment::{InvalidValue, PaymentPolicy, PaymentTerms, Price};
 pub use permitted_addresses::permitted_addresses;
 pub use read_timeout::with_read_timeout;
 pub use reader::Scan;

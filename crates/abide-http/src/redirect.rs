@@ -10,7 +10,6 @@ use abide_gate::without_userinfo;
 
 use crate::call::ResponseHead;
 use crate::fetch_info::Stopped;
-use crate::payment::{EXACT_PRICE, MAX_PRICE};
 
 /// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
 ///
@@ -99,7 +98,8 @@ impl RedirectTarget {
     pub(crate) fn change(&self, headers: &mut HeaderMap) {
         let is_dropped = |name: &str| match name {
             // A signature is good for one request alone, and so is an offer.
-            "signature" | "signature-input" | "signature-agent" | EXACT_PRICE | MAX_PRICE => true,
+            "signature" | "signature-input" | "signature-agent" => true,
+            "crawler-exact-price" | "crawler-max-price" => true,
             "referer" => !self.is_repeat,
             "authorization" | "cookie" | "cookie2" | "proxy-authorization" | "www-authenticate" | "host" => {
                 !self.keeps_credentials
