@@ -60,7 +60,7 @@
 //! The steps of a call and its redirects ([`Crawler::call`], [`Check`], [`RedirectPolicy`]); their driver ([`drive`], [`Transport`]); what calls share ([`Crawler`]); what is given to a server
 //! that asks for something ([`AnswerChallenge`]); what a failed request met ([`failure_of`]); which addresses a resolver may return
 //! ([`permitted_addresses`]); a body that replays what was read ahead, with its permit ([`ResponseBody`]); what happened ([`FetchInfo`],
-//! [`RedirectHistory`]); the spans and events of `tracing` ([`CallSpan`]).
+//! [`RedirectHistory`]); the suite that every adapter passes (`testing`); the spans and events of `tracing` ([`CallSpan`]).
 //!
 //! # Out of scope
 //! Sending anything. What fields and metas mean is `abide-permissions`; whether and when a request may go out is `abide-gate`.
@@ -95,7 +95,10 @@ mod fetch_info;
 mod failure;
 mod permitted_addresses;
 
-pub use body::ResponseBody;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use body::{BoxError, ResponseBody};
 pub use call::{Acquire, Answered, Call, Check, Done, Follow, Refused, ResponseHead, SendRequest, Sent};
 pub use challenge::{AnswerChallenge, Challenge, ChallengeAnswer, RequestEnd, Settle};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
