@@ -74,7 +74,7 @@ async fn play(bytes: &[u8], policy: RobotsPolicy) -> Played {
     let script = Arc::new(Mutex::new(Script {
         bytes: bytes.to_vec(),
         at: 0,
-        is_cautious: policy.is_cautious(),
+        is_cautious: policy == RobotsPolicy::cautious(),
         is_split: false,
         known: Known::default(),
         way: Vec::new(),

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide::{LicenseToken, ResponseExt};
+use abide::ResponseExt;
+use abide::identity::{LicenseToken, LicenseTokens};
 use abide_tests::{Authority, Reply, Server, Step, listen};
 use url::Url;
 
@@ -31,11 +32,11 @@ async fn site() -> (Authority, Server) {
 }
 
 /// The caller has a licence of `a.site.example` alone.
-fn tokens(token: &'static str) -> impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> {
-    move |url, challenge| {
+fn tokens(token: &'static str) -> LicenseTokens {
+    LicenseTokens::new(move |url: &Url, challenge| {
         assert_eq!(challenge, [("error".to_owned(), "invalid_request".to_owned())]);
         (url.host_str() == Some("a.site.example")).then(|| LicenseToken::new(token).unwrap())
-    }
+    })
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,14 +51,15 @@ const DELAY: Duration = Duration::from_millis(200);
 async fn get(client: Client, path: &str, token: &'static str) -> (u16, Vec<(String, Option<String>)>) {
     let (authority, server) = site().await;
     let url = format!("https://a.site.example{path}");
-    let settings = builder(&server).delay(DELAY).license_tokens(tokens(token));
+    let settings = builder(&server).delay(DELAY).answer_challenges(tokens(token));
     let status = match client {
         Client::Middleware => {
             let client = settings.build_client(trusting(&authority)).unwrap();
             crate::status(&client, &url).await
         }
         Client::Layer => {
-            let layer = layered(&server, &authority, DELAY, |builder| builder.license_tokens(tokens(token)));
+            let layer =
+                layered(&server, &authority, DELAY, |builder| builder.answer_challenges(tokens(token)));
             follow(layer, &url).await
         }
     };
@@ -109,14 +111,16 @@ async fn without_tls_or_without_a_token_the_challenge_is_the_response() {
         Reply::with_headers(401, &[("www-authenticate", "License error=\"invalid_request\"")], "buy")
     })
     .await;
-    let client = builder(&server).license_tokens(|_, _| LicenseToken::new("t0ken").ok());
+    let client =
+        builder(&server).answer_challenges(LicenseTokens::new(|_, _| LicenseToken::new("t0ken").ok()));
     let client = client.client();
     let page = client.get("http://a.example/page").send().await.unwrap();
     assert_eq!(page.fetch_info().unwrap().license_challenge().unwrap()[0].1, "invalid_request");
     assert_eq!((page.status().as_u16(), server.asked().len()), (401, 2));
 
     let (authority, server) = site().await;
-    let client = builder(&server).license_tokens(tokens("t0ken")).build_client(trusting(&authority)).unwrap();
+    let client =
+        builder(&server).answer_challenges(tokens("t0ken")).build_client(trusting(&authority)).unwrap();
     assert_eq!(crate::status(&client, "https://b.site.example/page").await, 401);
     assert_eq!(server.asked().len(), 2);
 }
@@ -125,7 +129,7 @@ async fn without_tls_or_without_a_token_the_challenge_is_the_response() {
 async fn the_signature_covers_the_token() {
     let (authority, server) = site().await;
     let (identity, public_key) = identity();
-    let client = builder(&server).license_tokens(tokens("t0ken")).sign_requests(identity);
+    let client = builder(&server).answer_challenges(tokens("t0ken")).sign_requests(identity);
     let client = client.build_client(trusting(&authority)).unwrap();
     assert_eq!(crate::status(&client, "https://a.site.example/page").await, 200);
     let log = server.log();
@@ -143,7 +147,7 @@ async fn no_log_error_or_store_has_the_token() {
     let store = Arc::new(abide_redb::Store::open(&path).unwrap());
     let (captured, _guard) = listen();
     let (abide, inner) = builder(&server)
-        .license_tokens(tokens("t0ken"))
+        .answer_challenges(tokens("t0ken"))
         .robots_store(store.clone())
         .host_store(store.clone())
         .permission_store(store.clone())

@@ -1,6 +1,7 @@
 //! Stories through the whole of abide, checked by the server's log. One file each.
 #![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 
+mod adapters;
 mod bad_input;
 mod beside;
 mod bodies;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use abide::{PaymentPolicy, Price, ResponseExt};
+use abide::ResponseExt;
+use abide::identity::{PaymentPolicy, PaymentTerms, Price};
 use abide_tests::{Authority, Reply, Server};
 
 use crate::layered::{follow, layered};
@@ -33,7 +34,8 @@ async fn without_a_policy_a_402_is_an_answer_and_nothing_is_paid() {
     for _ in 0..2 {
         let page = client.get("https://a.example/page").send().await.unwrap();
         assert_eq!(page.status(), 402);
-        assert_eq!(page.fetch_info().unwrap().payment().unwrap().price(), Some(price("USD 0.01")));
+        let terms = PaymentTerms::of(page.status(), page.headers()).unwrap();
+        assert_eq!(terms.price(), Some(price("USD 0.01")));
     }
     let log = server.log();
     assert_eq!(log.len(), 3, "never repeated, and the host is not backed off");
@@ -44,11 +46,13 @@ async fn without_a_policy_a_402_is_an_answer_and_nothing_is_paid() {
 async fn a_policy_pays_within_its_caps_and_says_what_it_paid() {
     let (authority, server) = shop().await;
     let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
-    let client = builder(&server).payment(policy.clone()).build_client(trusting(&authority)).unwrap();
+    let client =
+        builder(&server).answer_challenges(policy.clone()).build_client(trusting(&authority)).unwrap();
     let page = client.get("https://a.example/page").send().await.unwrap();
     assert_eq!(page.status(), 200);
     let info = page.fetch_info().unwrap();
-    assert_eq!(info.payment().unwrap().charged(), Some(price("USD 0.01")));
+    let terms = PaymentTerms::of(page.status(), page.headers()).unwrap();
+    assert_eq!(terms.charged(), Some(price("USD 0.01")));
     assert_eq!(info.hops().iter().map(|hop| hop.status().as_u16()).collect::<Vec<_>>(), [402, 200]);
     let dear = client.get("https://a.example/dear").send().await.unwrap();
     assert_eq!(dear.status(), 402, "above the cap for a page");
@@ -82,10 +86,12 @@ async fn up_front_the_maximum_goes_with_every_page_and_nothing_else() {
         for path in ["/free", "/page"] {
             let url = format!("https://a.example{path}");
             let status = if by_layer {
-                let layer = layered(&server, &authority, Duration::ZERO, |b| b.payment(policy.clone()));
+                let layer =
+                    layered(&server, &authority, Duration::ZERO, |b| b.answer_challenges(policy.clone()));
                 follow(layer, &url).await
             } else {
-                let client = builder(&server).payment(policy.clone()).build_client(trusting(&authority));
+                let client =
+                    builder(&server).answer_challenges(policy.clone()).build_client(trusting(&authority));
                 status(&client.unwrap(), &url).await
             };
             assert_eq!(status, 200);
@@ -103,7 +109,8 @@ async fn up_front_the_maximum_goes_with_every_page_and_nothing_else() {
 async fn the_layer_accepts_a_price_too() {
     let (authority, server) = shop().await;
     let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 0.02"));
-    let layer = layered(&server, &authority, Duration::ZERO, |builder| builder.payment(policy.clone()));
+    let layer =
+        layered(&server, &authority, Duration::ZERO, |builder| builder.answer_challenges(policy.clone()));
     assert_eq!(follow(layer.clone(), "https://a.example/page").await, 200);
     assert_eq!(follow(layer, "https://a.example/dear").await, 402, "above the cap for a page");
     assert_eq!((policy.spent(), server.log().len()), (price("USD 0.01"), 4));

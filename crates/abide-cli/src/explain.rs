@@ -169,9 +169,9 @@ fn facts(answer: &RobotsEntry, online: &Online, now: WallMillis) -> Vec<String> 
     if let (Some(asked), Some(kept)) =
         (answer.crawl_delay().filter(|asked| *asked <= DELAY_MAX), facts.delay_s)
     {
-        // Both files must be fresh when a page is requested, and are for a day at most.
+        // It must be fresh when a page is requested, and is for a day at most.
         let (between, files) = match asked > FILE_DELAY_MAX {
-            true => ("pages", "; robots.txt and tdmrep.json are requested at our own delay"),
+            true => ("pages", "; robots.txt is requested at our own delay"),
             false => ("requests", ""),
         };
         let asked = asked.as_secs_f64();

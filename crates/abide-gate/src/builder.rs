@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 use crate::event::{Event, Observer, Observers};
 use crate::gate::Gate;
 use crate::jitter::Jitter;
-use crate::paced::{PacedFetch, RuledFetch};
+use crate::paced::PacedFetch;
 use crate::pacing::{HostStore, PacePolicy, Pacer};
 use crate::robots_cache::{Fetch, RobotsCache, RobotsPolicy, RobotsStore};
 use crate::sign::CaughtSigner;
@@ -45,17 +45,7 @@ pub struct GateBuilder {
     clock: Option<Arc<dyn Clock>>,
     seed: Option<u64>,
     signer: Option<Arc<dyn SignRequest>>,
-    tdmrep: Tdm,
     trusts_status: bool,
-}
-
-/// Whether tdmrep.json is fetched.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Tdm {
-    #[default]
-    Off,
-    Fetched,
-    Required,
 }
 
 impl GateBuilder {
@@ -128,24 +118,10 @@ impl GateBuilder {
         Self { seed: Some(seed), ..self }
     }
 
-    /// Signs every request, robots.txt included. For a `WebBotAuth` of `abide-identity` use the `sign_requests` of your client's builder.
+    /// Signs every request, robots.txt included.
     /// Default: off, because some sites treat a signed crawler worse.
     pub fn sign_requests(self, signer: Arc<dyn SignRequest>) -> Self {
         Self { signer: Some(Arc::new(CaughtSigner(signer))), ..self }
-    }
-
-    /// Fetches the `/.well-known/tdmrep.json` of a site before its first page, in the way of robots.txt: rate-limited, with checked
-    /// addresses, cached for at most 24 hours, at most 512,000 bytes, 5 redirects. 404 and 410 mean that there is none. If it can't be
-    /// fetched, the last good copy applies; without one, [`Verdict::tdmrep`](crate::Verdict::tdmrep) is unknown. It is kept in memory. Off
-    /// by default.
-    pub fn fetch_tdmrep(self) -> Self {
-        Self { tdmrep: Tdm::Fetched, ..self }
-    }
-
-    /// Like [`fetch_tdmrep`](Self::fetch_tdmrep), and refuses pages of a site whose tdmrep.json is unknown:
-    /// [`DeniedKind::TdmrepUnknown`](crate::DeniedKind::TdmrepUnknown).
-    pub fn require_tdmrep(self) -> Self {
-        Self { tdmrep: Tdm::Required, ..self }
     }
 
     /// Goes by the status of a response alone: a challenge or a block page of a firewall is read as a page, or as robots.txt, like any other, and
@@ -182,19 +158,10 @@ impl GateBuilder {
             }
         })];
         observers.extend(self.observers.iter().cloned());
-        let mut robots = self.robots_cache(tokens, Arc::clone(&fetch), policy.clone());
+        let mut robots = self.robots_cache(tokens, fetch, policy);
         robots.observers = Observers::new(observers);
-        let robots = Arc::new(robots);
-        let tdmrep = (self.tdmrep != Tdm::Off).then(|| {
-            let fetch = RuledFetch { robots: robots.clone(), fetch };
-            let mut cache = self.robots_cache(Vec::new(), Arc::new(fetch), policy.for_tdmrep());
-            cache.store = None;
-            Arc::new(cache)
-        });
         Gate {
-            robots,
-            tdmrep,
-            requires_tdmrep: self.tdmrep == Tdm::Required,
+            robots: Arc::new(robots),
             pacer,
             addresses,
             clock,

@@ -183,6 +183,14 @@ impl Denied {
         Self { inner: Arc::new(Inner { refusal, url, redirects, decided_at: now }) }
     }
 
+    /// The same refusal, of the page at `url` that needs what was refused.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_url(mut self, url: &Url) -> Self {
+        Arc::make_mut(&mut self.inner).url = without_userinfo(url);
+        self
+    }
+
     /// Sets when to retry.
     #[doc(hidden)]
     #[must_use]

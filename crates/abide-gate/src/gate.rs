@@ -19,7 +19,7 @@ use crate::denied::{DenialCause, Denied, DeniedKind};
 use crate::event::Event;
 use crate::paced::{file_delay, last_delay};
 use crate::pacing::{BackoffCause, DeferReason, HostReport, NextHop, NextSlot, Pacer, Permit};
-use crate::robots_cache::{GoodCopy, RobotsCache, RobotsEntry, Source, TDMREP};
+use crate::robots_cache::{GoodCopy, RobotsCache, RobotsEntry, Source};
 use crate::text::Escaped;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 
@@ -27,8 +27,6 @@ use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 #[derive(Debug, Clone)]
 pub struct Gate {
     pub(crate) robots: Arc<RobotsCache>,
-    pub(crate) tdmrep: Option<Arc<RobotsCache>>,
-    pub(crate) requires_tdmrep: bool,
     pub(crate) pacer: Arc<Pacer>,
     pub(crate) addresses: Arc<AddressGuard>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -69,22 +67,11 @@ impl Gate {
         if is_robots_txt(url) {
             return Ok(Verdict::robots_txt());
         }
-        let verdict =
-            Verdict::robots(self.entry_within(&self.robots, &origin, url, left).await?, &Target::of(url));
-        let mut tdmrep = None;
-        if let Some(cache) = &self.tdmrep
-            && verdict.is_allowed()
-            && may_fetch_tdmrep(&verdict)
-        {
-            // Its request is the first that keeps the site's delay, so the pacer does not know it yet.
-            if let Some(delay) = verdict.crawl_delay() {
-                self.pacer.change_crawl_delay(&origin, delay);
-            }
-            tdmrep = Some(self.entry_within(cache, &origin, url, left).await?);
+        let verdict = Verdict::robots(self.entry_within(&origin, url, left).await?, &Target::of(url));
+        if let Some(entry) = verdict.entry() {
+            self.pacer.observers.notify(&Event::Checked { origin: entry.origin(), verdict: &verdict });
         }
-        let retry_at = tdmrep.as_ref().map(|entry| entry.retry_at());
-        let verdict = self.with_tdmrep(verdict, |_| tdmrep).map(|verdict| self.observed(verdict));
-        verdict.ok_or_else(|| self.denied(DeniedKind::TdmrepUnknown, url).with_retry_at(retry_at))
+        Ok(verdict)
     }
 
     /// Like [`check`](Self::check), without I/O and without notifying an observer. `None` if robots.txt is not in memory.
@@ -93,29 +80,7 @@ impl Gate {
         if is_robots_txt(url) {
             return Some(Verdict::robots_txt());
         }
-        let verdict = Verdict::robots(self.robots.cached(&origin)?, &Target::of(url));
-        self.with_tdmrep(verdict, |cache| cache.cached(&origin))
-    }
-
-    /// The verdict with the site's tdmrep.json, if the settings fetch it. `None`: it is not at hand, or it is required and unknown.
-    fn with_tdmrep(
-        &self,
-        mut verdict: Verdict,
-        entry: impl FnOnce(&RobotsCache) -> Option<Arc<RobotsEntry>>,
-    ) -> Option<Verdict> {
-        // For a page that is going to be fetched.
-        let Some(cache) = self.tdmrep.as_ref().filter(|_| verdict.is_allowed()) else { return Some(verdict) };
-        let may_fetch = may_fetch_tdmrep(&verdict);
-        verdict.tdmrep = if may_fetch { KeptTdmrep::Entry(entry(cache)?) } else { KeptTdmrep::Denied };
-        let is_refused = self.requires_tdmrep && verdict.is_tdmrep_unknown();
-        (!is_refused).then_some(verdict)
-    }
-
-    fn observed(&self, verdict: Verdict) -> Verdict {
-        if let Some(entry) = verdict.entry() {
-            self.pacer.observers.notify(&Event::Checked { origin: entry.origin(), verdict: &verdict });
-        }
-        verdict
+        Some(Verdict::robots(self.robots.cached(&origin)?, &Target::of(url)))
     }
 
     /// The same verdict, but the request may be sent although robots.txt denies it, for the reason `why`. This is logged and counted.
@@ -123,12 +88,7 @@ impl Gate {
         let Some(origin) = verdict.entry().map(|entry| entry.origin()) else { return verdict };
         self.overrides.fetch_add(1, Ordering::Relaxed);
         self.pacer.observers.notify(&Event::Overridden { origin, reason: why });
-        let mut verdict = Verdict { override_reason: Some(Arc::clone(why)), ..verdict };
-        // The page was not going to be fetched, so tdmrep.json was not looked up.
-        if self.tdmrep.is_some() && matches!(verdict.tdmrep, KeptTdmrep::NotAsked) {
-            verdict.tdmrep = KeptTdmrep::Denied;
-        }
-        verdict
+        Verdict { override_reason: Some(Arc::clone(why)), ..verdict }
     }
 
     /// Reports to the observers that a request ended with this refusal: for adapters to HTTP clients.
@@ -141,7 +101,7 @@ impl Gate {
     /// # Errors
     /// A robots.txt request that was deferred or lost.
     pub async fn entry(&self, origin: &Origin) -> Result<Arc<RobotsEntry>, Denied> {
-        self.entry_within(&self.robots, origin, &origin.robots_url(), &mut self.max_wait()).await
+        self.entry_within(origin, &origin.robots_url(), &mut self.max_wait()).await
     }
 
     /// Like [`entry`](Self::entry), without I/O. `None` if robots.txt is not in memory.
@@ -165,27 +125,25 @@ impl Gate {
     /// The entry from memory, or fetched if robots.txt can get its permit within what is `left`.
     async fn entry_within(
         &self,
-        cache: &Arc<RobotsCache>,
         origin: &Origin,
         url: &Url,
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Denied> {
-        match cache.usable(origin) {
+        match self.robots.usable(origin) {
             Some(entry) => Ok(entry),
             // Boxed, because most calls do not need it and should not carry the room for it.
-            None => Box::pin(self.fetched_entry(cache, origin, url, left)).await,
+            None => Box::pin(self.fetched_entry(origin, url, left)).await,
         }
     }
 
     async fn fetched_entry(
         &self,
-        cache: &Arc<RobotsCache>,
         origin: &Origin,
         url: &Url,
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Denied> {
         loop {
-            if cache.cached(origin).is_none() {
+            if self.robots.cached(origin).is_none() {
                 if *left < self.max_wait() {
                     self.refuse_a_long_wait(origin, url, *left)?;
                 }
@@ -194,7 +152,7 @@ impl Gate {
                     return Err(self.denied(DeniedKind::NoTimers, url));
                 }
             }
-            let refused = match cache.get_within(origin, left).await {
+            let refused = match self.robots.get_within(origin, left).await {
                 Ok(entry) => return Ok(entry),
                 Err(refused) => refused,
             };
@@ -387,11 +345,6 @@ impl Gate {
     }
 }
 
-/// robots.txt can deny tdmrep.json like any other file.
-fn may_fetch_tdmrep(verdict: &Verdict) -> bool {
-    verdict.entry().is_some_and(|entry| entry.is_allowed(&Target::new(TDMREP)))
-}
-
 /// Exactly that path, and no query: RFC 9309 §2.2.2.
 fn is_robots_txt(url: &Url) -> bool {
     url.path() == "/robots.txt" && url.query().is_none()
@@ -418,16 +371,6 @@ pub struct Verdict {
     /// By robots.txt.
     is_allowed: bool,
     override_reason: Option<Arc<str>>,
-    tdmrep: KeptTdmrep,
-}
-
-/// What is known of the site's `/.well-known/tdmrep.json`.
-#[derive(Clone)]
-enum KeptTdmrep {
-    NotAsked,
-    /// robots.txt denies the file itself, or the page, which is fetched all the same.
-    Denied,
-    Entry(Arc<RobotsEntry>),
 }
 
 impl Verdict {
@@ -439,34 +382,7 @@ impl Verdict {
     }
 
     pub(crate) fn robots_txt() -> Self {
-        let (override_reason, tdmrep) = (None, KeptTdmrep::NotAsked);
-        Self { entry: None, rules: None, is_allowed: true, override_reason, tdmrep }
-    }
-
-    /// The site's `/.well-known/tdmrep.json` as it was known when this was decided, or the last good copy of it. Its JSON is unread.
-    ///
-    /// `None`: it was not asked for, which is the default; or the site has none, having answered with 404 or 410; or
-    /// [it is unknown](Self::is_tdmrep_unknown).
-    pub fn tdmrep(&self) -> Option<&[u8]> {
-        let KeptTdmrep::Entry(entry) = &self.tdmrep else { return None };
-        // An HTML page or an empty body is not JSON, whatever its status.
-        let is_file = |copy: &&GoodCopy| {
-            !copy.is_truncated() && !entry.is_not_text() && !copy.body().trim_ascii().is_empty()
-        };
-        entry.copy().filter(is_file).map(GoodCopy::body)
-    }
-
-    /// Whether tdmrep.json was requested and is unknown: it could not be fetched and there is no copy, or it is empty, cut, or an HTML page.
-    pub fn is_tdmrep_unknown(&self) -> bool {
-        match &self.tdmrep {
-            KeptTdmrep::NotAsked => false,
-            KeptTdmrep::Denied => true,
-            KeptTdmrep::Entry(entry) => {
-                let is_absent =
-                    entry.copy().is_none() && matches!(entry.source(), Source::Unavailable(404 | 410));
-                self.tdmrep().is_none() && !is_absent
-            }
-        }
+        Self { entry: None, rules: None, is_allowed: true, override_reason: None }
     }
 
     /// Whether the URL may be fetched: robots.txt allows it, or its denial was overridden.

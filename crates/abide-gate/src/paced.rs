@@ -5,7 +5,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use abide_robots::Target;
 use http::{HeaderMap, Method};
 use http_body_util::BodyExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -15,8 +14,8 @@ use url::Url;
 use crate::pacing::{
     BackoffCause, FILE_DELAY_MAX, NextHop, Pacer, Permit, Purpose, WaitRequest, wait_request,
 };
-use crate::robots_cache::{Fetch, FetchError, RobotsCache, RobotsRequest, RobotsResponse, full};
-use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, Origin, SignRequest};
+use crate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse, full};
+use crate::{AddressGuard, BoxFuture, Clock, Failure, Host, SignRequest};
 
 /// The user's transport, behind the address guard and the pacer.
 #[derive(Debug)]
@@ -155,7 +154,7 @@ impl PacedFetch {
         signer.sign(&Method::GET, request.url(), &mut fields, self.clock.wall()).map_err(|error| {
             FetchError::new(Failure::Other, format!("the request could not be signed: {error}"))
         })?;
-        request.signature = fields;
+        request.fields = fields;
         Ok(())
     }
 
@@ -221,39 +220,10 @@ impl PacedFetch {
     }
 }
 
-/// The transport of tdmrep.json, by the rules of robots.txt: those of each origin that its redirects lead to. robots.txt itself is fetched
-/// without it, and so never waits for this.
-#[derive(Debug)]
-pub(crate) struct RuledFetch {
-    pub(crate) robots: Arc<RobotsCache>,
-    pub(crate) fetch: Arc<dyn Fetch>,
-}
-
-impl Fetch for RuledFetch {
-    fn fetch(&self, request: RobotsRequest) -> BoxFuture<'_, Result<RobotsResponse, FetchError>> {
-        Box::pin(async move {
-            let url = request.url();
-            let origin = Origin::of(url)
-                .map_err(|_| FetchError::new(Failure::LocationInvalid, "no URL of the web"))?;
-            let mut left = Duration::MAX;
-            let entry = self.robots.get_within(&origin, &mut left).await;
-            request.permit_wait.add(Duration::MAX.saturating_sub(left));
-            let entry = entry.map_err(FetchError::deferred)?;
-            if entry.is_allowed(&Target::of(url)) {
-                return self.fetch.fetch(request).await;
-            }
-            let failure = entry.unreachable().unwrap_or(Failure::LocationInvalid);
-            Err(FetchError::new(failure, "robots.txt denies it"))
-        })
-    }
-}
-
-/// The delay before robots.txt and tdmrep.json of a site whose pages have this one; and that again, if the
-/// files do not keep it.
+/// The delay before the robots.txt of a site whose pages have this one; and that again, if robots.txt does not keep it.
 ///
-/// Both files must be fresh when a page goes out, and nothing is fresh for more than 24 hours (RFC 9309
-/// §2.4). If both kept a delay of more than a third of that, they would take the place of every page. Such a
-/// site gets them at our own delay, and its pages at its own.
+/// It must be fresh when a page goes out, and is not fresh for more than 24 hours (RFC 9309 §2.4). If it kept a delay of more than a third of that,
+/// it would take the place of every page, with the other files that a page waits for. Such a site gets it at our own delay, and its pages at its own.
 pub(crate) fn file_delay(of_pages: Duration) -> (Duration, Option<Duration>) {
     if of_pages > FILE_DELAY_MAX { (Duration::ZERO, Some(of_pages)) } else { (of_pages, None) }
 }

@@ -10,8 +10,8 @@ use url::Url;
 
 use crate::{WallMillis, caught};
 
-/// Signs requests: pages, each redirect hop of them, and robots.txt. With `abide-http`, which every client is built on, a `WebBotAuth` of
-/// `abide-identity` does: `CrawlerBuilder::sign_requests`.
+/// Signs requests: pages, each redirect hop of them, and robots.txt. A `WebBotAuth` of `abide-identity` does, with its
+/// feature `client`.
 ///
 /// Set with [`GateBuilder::sign_requests`](crate::GateBuilder::sign_requests).
 ///

@@ -20,8 +20,8 @@ use url::Position;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-struct Hyper {
-    addresses: AddressGuard,
+pub(crate) struct Hyper {
+    pub(crate) addresses: AddressGuard,
 }
 
 impl Transport for Hyper {

@@ -26,7 +26,8 @@ use crate::failure::body_failure_of;
 use crate::read_timeout::ReadTimeout;
 use crate::reader::HeadReader;
 
-pub(crate) type BoxError = Box<dyn Error + Send + Sync>;
+/// Any error that can cross threads.
+pub type BoxError = Box<dyn Error + Send + Sync>;
 pub(crate) type FrameResult = Result<Frame<Bytes>, BoxError>;
 
 /// The body of a response and its permit. It replays what was read ahead, small frames joined, byte for byte, with length, trailers and errors.

@@ -16,8 +16,8 @@ use crate::challenge::{Given, RequestEnd};
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{CallSpan, Hop, RedirectHistory, log_failed};
 use crate::identity::{excerpt, foreign_host};
-use crate::payment::PaymentTerms;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
+use crate::tdmrep::Tdmrep;
 use abide_gate::pacing::{NextHop, Permit, RefusalReporter};
 use abide_gate::{
     Denied, DeniedKind, Failure, Origin, Refusal, Verdict, has_userinfo, lacks_timers, without_userinfo,
@@ -54,6 +54,8 @@ pub struct Call<'a> {
     /// Whether something on the way may have dropped field lines.
     pub(crate) has_lost_fields: bool,
     given: Given,
+    /// Of the site of this hop.
+    tdmrep: Tdmrep,
 }
 
 impl Crawler {
@@ -76,6 +78,7 @@ impl Crawler {
             is_sent: false,
             has_lost_fields: false,
             given: Given::default(),
+            tdmrep: Tdmrep::default(),
         });
         Check { call, may_go: None }
     }
@@ -150,9 +153,11 @@ impl Call<'_> {
             self.spend(left);
             waited?;
         }
-        let verdict = gate.check(&self.url, &mut left).await;
+        let checked = self.crawler.check_files(&self.url, &mut left).await;
         self.spend(left);
-        self.allowed(verdict?)
+        let (verdict, tdmrep) = checked?;
+        self.tdmrep = tdmrep;
+        self.allowed(verdict)
     }
 
     /// The verdict, if the request may be sent by it.
@@ -180,7 +185,7 @@ impl Call<'_> {
         if self.override_reason().is_some() {
             return None;
         }
-        self.crawler.purpose_refusal(verdict, &self.url)
+        self.crawler.purpose_refusal(verdict, &self.tdmrep, &self.url)
     }
 
     async fn acquire(&mut self, mut verdict: Verdict) -> Result<Verdict, Denied> {
@@ -266,10 +271,10 @@ impl Call<'_> {
             url: self.url.clone(),
             status: head.status,
             verdict,
+            tdmrep: self.tdmrep.clone(),
             waited,
             remote: head.remote_addr,
             permissions: None,
-            payment: PaymentTerms::of(head.status, head.headers).map(Box::new),
             is_repeated: false,
         });
         if self.is_given(head) {
@@ -282,7 +287,11 @@ impl Call<'_> {
         let hop = self.redirects().count().saturating_sub(1);
         let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.settings.redirects);
         let gate = &self.crawler.gate;
+        let is_known = |url: &Url| self.history.hops().iter().any(|hop| hop.url == *url);
         match redirect(policy, &self.method, &self.url, hop, head) {
+            Redirect::Follow(target) if !policy.follows_circles && is_known(&target.url) => {
+                Err(Denied::new(DeniedKind::TooManyRedirects, &target.url, gate.wall()))
+            }
             Redirect::Follow(target) => {
                 self.given.forget_signer();
                 let may_go = gate.next_hop(head.status, head.headers).map(Box::new);

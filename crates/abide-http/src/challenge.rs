@@ -1,7 +1,7 @@
 //! What a crawler gives to a server that asks for something: a signature, a licence, a price.
 //!
 //! There is one hook. Each response is shown to it, and what it adds goes out with the same request once more, checked and rate-limited like any
-//! other, and once in a call for each hook. Signing when asked, licences and prices are hooks like those of the caller.
+//! other, and once in a call for each hook. Signing when asked is a hook like those of the caller; licences and prices are hooks of `abide-identity`.
 
 use std::fmt;
 use std::sync::Arc;

@@ -12,10 +12,9 @@ use crate::body::BoxError;
 use crate::challenge::{AnswerChallenge, SignWhenAsked};
 use crate::fetch_info::with_site;
 use crate::identity::Identity;
-use crate::license::{LicenseToken, LicenseTokens};
-use crate::payment::PaymentPolicy;
 use crate::reader::Scan;
 use crate::redirect::RedirectPolicy;
+use crate::tdmrep::{OnUnknown, Tdmrep, TdmrepCache};
 use abide_gate::robots_cache::Fetch;
 use abide_gate::{
     Denied, DeniedKind, Gate, GateBuilder, Origin, Refusal, SignRequest, Verdict, lacks_timers,
@@ -38,6 +37,8 @@ pub struct Crawler {
     pub(crate) gate: Gate,
     pub(crate) identity: Identity,
     pub(crate) settings: CallSettings,
+    /// None: tdmrep.json is not fetched.
+    pub(crate) tdmrep: Option<Arc<TdmrepCache>>,
 }
 
 /// What calls go by, besides the gate and the options of their own.
@@ -55,6 +56,27 @@ pub(crate) struct CallSettings {
     pub(crate) challenges: Vec<Arc<dyn AnswerChallenge>>,
 }
 
+impl Default for CallSettings {
+    fn default() -> Self {
+        Self {
+            read: ReadOptions::for_tokens([]),
+            scan: Scan::Eager,
+            permissions: None,
+            redirects: RedirectPolicy::default(),
+            purpose: None,
+            report_only: None,
+            challenges: Vec::new(),
+        }
+    }
+}
+
+impl CallSettings {
+    /// For a file that says something about its site, and is no page.
+    fn of_a_file(challenges: Vec<Arc<dyn AnswerChallenge>>) -> Self {
+        Self { scan: Scan::Off, redirects: RedirectPolicy::of_a_file(), challenges, ..Self::default() }
+    }
+}
+
 impl Crawler {
     /// The settings of a crawler with this product token: `[A-Za-z_-]+` (RFC 9309 §2.2.1).
     pub fn builder(token: &str) -> CrawlerBuilder {
@@ -65,15 +87,8 @@ impl Crawler {
             gate: GateBuilder::new(),
             policies: Vec::new(),
             signer: None,
-            settings: CallSettings {
-                read: ReadOptions::for_tokens([]),
-                scan: Scan::Eager,
-                permissions: None,
-                redirects: RedirectPolicy::default(),
-                purpose: None,
-                report_only: None,
-                challenges: Vec::new(),
-            },
+            tdmrep: None,
+            settings: CallSettings::default(),
         }
     }
 
@@ -82,11 +97,39 @@ impl Crawler {
         &self.gate
     }
 
-    /// Why `url`, whose verdict this is, is not requested for what the pages are [for](CrawlerBuilder::purpose): robots.txt or tdmrep.json
-    /// disallow it. `None` where no purpose is declared, and where they allow it, state nothing, or are unknown.
-    pub fn purpose_refusal(&self, verdict: &Verdict, url: &Url) -> Option<Denied> {
+    /// Checks whether `url` may be fetched: its robots.txt, and what the pages are [for](CrawlerBuilder::purpose). This may fetch robots.txt, and the
+    /// tdmrep.json that [is fetched](CrawlerBuilder::fetch_tdmrep), never `url`, and acquires no permit for it. `left` is how long this may wait for
+    /// permits of these files. The wait is taken from it.
+    ///
+    /// # Errors
+    /// A refusal that is not a verdict of robots.txt: an unsupported URL, a refused address, a file that was deferred, a use that the site disallows.
+    pub async fn check(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
+        let (verdict, tdmrep) = self.check_files(url, left).await?;
+        match self.purpose_refusal(&verdict, &tdmrep, url).filter(|_| verdict.is_allowed()) {
+            Some(denied) => Err(denied),
+            None => Ok(verdict),
+        }
+    }
+
+    /// The verdict of robots.txt, and what is known of tdmrep.json before a page that may be fetched.
+    pub(crate) async fn check_files(
+        &self,
+        url: &Url,
+        left: &mut Duration,
+    ) -> Result<(Verdict, Tdmrep), Denied> {
+        let verdict = self.gate.check(url, left).await?;
+        let tdmrep = match &self.tdmrep {
+            Some(cache) if verdict.is_allowed() => cache.before(&verdict, url, left).await?,
+            other => other.as_ref().map_or(Tdmrep::NotFetched, |_| Tdmrep::Unknown),
+        };
+        Ok((verdict, tdmrep))
+    }
+
+    /// Why `url` is not requested for what the pages are for: robots.txt or tdmrep.json disallow it. `None` where no purpose is declared, and where
+    /// they allow it, state nothing, or are unknown.
+    pub(crate) fn purpose_refusal(&self, verdict: &Verdict, tdmrep: &Tdmrep, url: &Url) -> Option<Denied> {
         let usage = self.settings.purpose.as_ref()?;
-        let answer = with_site(Preferences::new(&self.settings.read), verdict, url).answer(usage);
+        let answer = with_site(Preferences::new(&self.settings.read), verdict, tdmrep, url).answer(usage);
         let source = answer.sources().first().filter(|_| answer.is_disallowed())?;
         let (usage, source) = (usage.to_string().into(), source.to_string().into());
         Some(Denied::new(DeniedKind::Purpose { usage, source }, url, self.gate.wall()))
@@ -120,6 +163,7 @@ pub struct CrawlerBuilder {
     policies: Vec<(String, Usage, bool)>,
     /// Apart from the gate's settings, which may be replaced by others afterwards.
     signer: Option<Arc<dyn SignRequest>>,
+    tdmrep: Option<OnUnknown>,
     settings: CallSettings,
 }
 
@@ -166,8 +210,22 @@ impl CrawlerBuilder {
         self
     }
 
+    /// Fetches the `/.well-known/tdmrep.json` of a site before its first page, as a page is fetched: checked against robots.txt, rate-limited, each of
+    /// at most 5 redirects checked, at most 512,000 bytes. It is kept in memory for at most 24 hours, or for three of the host's delays if these are
+    /// longer. 404 and 410 mean that there is none. If it can't be fetched, the last good copy applies, and it is tried again after 1 minute, doubling
+    /// to 1 hour; without a copy, the preferences are unknown. Off by default.
+    pub fn fetch_tdmrep(self) -> Self {
+        Self { tdmrep: Some(OnUnknown::Go), ..self }
+    }
+
+    /// Like [`fetch_tdmrep`](Self::fetch_tdmrep), and refuses pages of a site whose tdmrep.json is unknown:
+    /// [`DeniedKind::TdmrepUnknown`](abide_gate::DeniedKind::TdmrepUnknown).
+    pub fn require_tdmrep(self) -> Self {
+        Self { tdmrep: Some(OnUnknown::Refuse), ..self }
+    }
+
     /// Declares what the pages are for, such as [`Usage::TrainAi`]. A URL for which robots.txt, or the tdmrep.json that
-    /// [is fetched](GateBuilder::fetch_tdmrep), disallows that use is not requested:
+    /// [is fetched](Self::fetch_tdmrep), disallows that use is not requested:
     /// [`DeniedKind::Purpose`](abide_gate::DeniedKind::Purpose). Where they are unset or unknown, it is, because the response may say more:
     /// then ask [`FetchInfo::allows_purpose`](crate::FetchInfo::allows_purpose), which unites all places. Default: none.
     pub fn purpose(mut self, usage: Usage) -> Self {
@@ -187,31 +245,17 @@ impl CrawlerBuilder {
         self
     }
 
-    /// Signs every request, robots.txt and each redirect hop included. Default: off, because some sites treat a signed crawler worse.
-    #[cfg(feature = "identity")]
-    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {
-        Self { signer: Some(Arc::new(Signing(identity))), ..self }
+    /// Signs every request, robots.txt and each redirect hop included, for instance with a `WebBotAuth` of `abide-identity`. Default: off, because
+    /// some sites treat a signed crawler worse.
+    pub fn sign_requests(self, signer: impl SignRequest + 'static) -> Self {
+        Self { signer: Some(Arc::new(signer)), ..self }
     }
 
-    /// Adds a hook that answers what servers ask for. The hooks are asked in the order in which they were added, for signatures first. Default: none.
-    pub fn answer_challenges(mut self, hook: Arc<dyn AnswerChallenge>) -> Self {
-        self.settings.challenges.push(hook);
+    /// Adds a hook that answers what servers ask for, such as a `PaymentPolicy` or `LicenseTokens` of `abide-identity`. The hooks are asked in the
+    /// order in which they were added, for signatures first. Default: none.
+    pub fn answer_challenges(mut self, hook: impl AnswerChallenge + 'static) -> Self {
+        self.settings.challenges.push(Arc::new(hook));
         self
-    }
-
-    /// The most that may be paid for pages. Default: nothing.
-    pub fn payment(self, policy: PaymentPolicy) -> Self {
-        self.answer_challenges(Arc::new(policy))
-    }
-
-    /// Finds licence tokens: `find` gets the URL and the parameters of the challenge of a 401 or 402 (RSL, `WWW-Authenticate: License`). If
-    /// it returns a token, the request is sent once more with `Authorization: License`, checked and rate-limited like any other, once in a
-    /// call and over https only. Redirects within the origin keep the token. It is never sent with robots.txt. Default: none.
-    pub fn license_tokens(
-        self,
-        find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
-    ) -> Self {
-        self.answer_challenges(Arc::new(LicenseTokens(Arc::new(find))))
     }
 
     /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your own pages. The verdict of each
@@ -254,37 +298,16 @@ impl CrawlerBuilder {
             Some(signer) => self.gate.sign_requests(signer),
             None => self.gate,
         };
-        let gate = gate.build(identity.tokens.clone(), fetch);
-        if let Some(signer) = gate.signer() {
-            settings.challenges.insert(0, Arc::new(SignWhenAsked(Arc::clone(signer))));
-        }
-        Ok(Crawler { gate, identity, settings })
-    }
-}
-
-/// Web Bot Auth, as what the gate and the calls of a crawler sign with.
-#[cfg(feature = "identity")]
-#[derive(Debug)]
-struct Signing(abide_identity::WebBotAuth);
-
-#[cfg(feature = "identity")]
-impl SignRequest for Signing {
-    fn sign(
-        &self,
-        method: &http::Method,
-        url: &Url,
-        headers: &mut http::HeaderMap,
-        now: abide_gate::WallMillis,
-    ) -> Result<(), BoxError> {
-        if self.0.signs_only_when_asked() {
-            return Ok(());
-        }
-        Ok(self.0.sign(method, url, headers, now.to_system_time())?)
-    }
-
-    fn asked(&self, status: http::StatusCode, headers: &http::HeaderMap) -> Option<Arc<dyn SignRequest>> {
-        let asked = self.0.signs_only_when_asked().then(|| self.0.as_asked(status, headers)).flatten();
-        Some(Arc::new(Self(asked?)))
+        let gate = gate.build(identity.tokens.clone(), Arc::clone(&fetch));
+        let signs: Option<Arc<dyn AnswerChallenge>> =
+            gate.signer().map(|signer| Arc::new(SignWhenAsked(Arc::clone(signer))) as _);
+        settings.challenges.splice(0..0, signs.clone());
+        let tdmrep = self.tdmrep.map(|on_unknown| {
+            let settings = CallSettings::of_a_file(signs.into_iter().collect());
+            let crawler = Crawler { gate: gate.clone(), identity: identity.clone(), settings, tdmrep: None };
+            Arc::new(TdmrepCache::new(crawler, fetch, on_unknown))
+        });
+        Ok(Crawler { gate, identity, settings, tdmrep })
     }
 }
 

@@ -16,7 +16,7 @@ use thiserror::Error;
 use url::Url;
 
 use crate::body::{BoxError, ResponseBody};
-use crate::call::{Answered, Refused, ResponseHead};
+use crate::call::{Answered, Refused, ResponseHead, Sent};
 use crate::crawler::{Crawler, Options};
 use crate::failure::{body_failure_of, failure_of, is_of_the_caller, root_cause};
 use crate::fetch_info::{CallSpan, RedirectHistory};
@@ -42,6 +42,12 @@ pub trait Transport: Send + Sync + 'static {
             return None;
         }
         Some(failure_of(&**error).unwrap_or(Failure::Other))
+    }
+
+    /// Whether the request may go out once more under its permit, if it may be processed twice: the server has closed a kept connection before it
+    /// responded (RFC 9112 §9.3.1). Default: no, which is right for a client that opens a connection for each request.
+    fn may_send_again(&self, _error: &BoxError) -> bool {
+        false
     }
 }
 
@@ -132,17 +138,21 @@ async fn hops<T: Transport>(
         let mut outgoing = request.clone();
         let ready = check.admit(&mut outgoing.headers).await?;
         outgoing.timeout = ready.timeout();
-        let sent = ready.send(&mut outgoing.headers)?;
-        let answer = with_read_timeout(read_timeout, transport.send(outgoing));
-        let response = match sent.span().instrument(answer).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => {
-                let history = sent.failed(transport.failure(&error), &*error).await?;
+        let mut sent = ready.send(&mut outgoing.headers)?;
+        let mut answer = send(&sent, outgoing, transport, read_timeout).await;
+        if let Err(Unanswered { may_send_again: true, .. }) = answer
+            && sent.may_send_again()
+        {
+            let mut outgoing = request.clone();
+            sent = sent.send_again(&mut outgoing.headers)?;
+            outgoing.timeout = sent.timeout();
+            answer = send(&sent, outgoing, transport, read_timeout).await;
+        }
+        let response = match answer {
+            Ok(response) => response,
+            Err(Unanswered { error, failure, .. }) => {
+                let history = sent.failed(failure, &*error).await?;
                 return Err(NoResponse::Failed { error, history });
-            }
-            Err(late) => {
-                let history = sent.failed(Some(Failure::Timeout), &late).await?;
-                return Err(NoResponse::Failed { error: late.into(), history });
             }
         };
         let head = ResponseHead {
@@ -170,6 +180,34 @@ async fn hops<T: Transport>(
                 drop(response);
                 return Err(refused.into());
             }
+        }
+    }
+}
+
+/// Why a request has no response, and what that means.
+struct Unanswered {
+    error: BoxError,
+    failure: Option<Failure>,
+    may_send_again: bool,
+}
+
+/// Sends a request once, within the span of the hop and the read timeout.
+async fn send<T: Transport>(
+    sent: &Sent<'_>,
+    request: Outgoing,
+    transport: &T,
+    read_timeout: Option<Duration>,
+) -> Result<Response<T::Body>, Unanswered> {
+    let answer = with_read_timeout(read_timeout, transport.send(request));
+    match sent.span().instrument(answer).await {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(error)) => {
+            let (failure, may_send_again) = (transport.failure(&error), transport.may_send_again(&error));
+            Err(Unanswered { error, failure, may_send_again })
+        }
+        Err(late) => {
+            let failure = Some(Failure::Timeout);
+            Err(Unanswered { error: late.into(), failure, may_send_again: false })
         }
     }
 }
@@ -208,7 +246,8 @@ impl<T: Transport> Fetch for TransportFetch<T> {
             let started = SystemClock.now();
             let response = self.transport.send(request).await.map_err(|error| {
                 let failure = self.transport.failure(&error).unwrap_or(Failure::Other);
-                FetchError::new(failure, root_cause(&*error).to_string())
+                let may_be_repeated = self.transport.may_send_again(&error);
+                FetchError::new(failure, root_cause(&*error).to_string()).with_repetition(may_be_repeated)
             })?;
             let (parts, body) = response.into_parts();
             let body = body.map_err(|error| {

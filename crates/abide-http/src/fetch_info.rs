@@ -18,8 +18,8 @@ use url::Url;
 use crate::call::Call;
 #[cfg(feature = "tracing")]
 use crate::failure::root_cause;
-use crate::payment::PaymentTerms;
 use crate::reader::{RuleFields, not_scanned};
+use crate::tdmrep::Tdmrep;
 use abide_gate::{Refusal, Verdict, without_userinfo};
 use abide_permissions::{
     Answer, AppDirectives, Head, PermissionError, PermissionRecord, Permissions, Preference, Preferences,
@@ -36,8 +36,8 @@ pub struct FetchInfo {
     outcome: HeadOutcome,
     refusal: Option<Refusal>,
     purpose: Option<Usage>,
-    /// Of a response without hops: its URL, and what is known of its robots.txt.
-    robots: Option<Box<(Url, Verdict)>>,
+    /// Of a response without hops: its URL, and what is known of its robots.txt and tdmrep.json.
+    site: Option<Box<(Url, Verdict, Tdmrep)>>,
 }
 
 #[derive(Debug, Clone)]
@@ -60,18 +60,18 @@ impl FetchInfo {
     ) -> Self {
         let (settings, history) = (&call.crawler.settings, std::mem::take(&mut call.history));
         let (read, purpose) = (settings.read.clone(), settings.purpose.clone());
-        Self { read, history, fields, outcome, refusal, purpose, robots: None }
+        Self { read, history, fields, outcome, refusal, purpose, site: None }
     }
 
     /// For a response without hops.
-    pub(crate) fn add_robots(&mut self, url: &Url, verdict: Option<Verdict>) {
-        self.robots = verdict.map(|verdict| Box::new((without_userinfo(url), verdict)));
+    pub(crate) fn add_site(&mut self, url: &Url, verdict: Option<Verdict>, tdmrep: Tdmrep) {
+        self.site = verdict.map(|verdict| Box::new((without_userinfo(url), verdict, tdmrep)));
     }
 
-    /// The URL of the response, and the verdict on it.
-    fn robots(&self) -> Option<(&Url, &Verdict)> {
-        let of_hop = self.history.last().map(|hop| (hop.url(), hop.verdict()));
-        of_hop.or_else(|| self.robots.as_deref().map(|(url, verdict)| (url, verdict)))
+    /// The URL of the response, and what is known of the files of its site.
+    fn site(&self) -> Option<(&Url, &Verdict, &Tdmrep)> {
+        let of_hop = self.history.last().map(|hop| (hop.url(), hop.verdict(), &hop.tdmrep));
+        of_hop.or_else(|| self.site.as_deref().map(|(url, verdict, tdmrep)| (url, verdict, tdmrep)))
     }
 
     /// The fetch info that [`Done::finish`](crate::Done::finish) attached to a response.
@@ -86,13 +86,7 @@ impl FetchInfo {
 
     /// The verdict of the last hop. Of a response that was only [read](crate::Crawler::read): what is known now, without I/O.
     pub fn verdict(&self) -> Option<&Verdict> {
-        self.robots().map(|(_, verdict)| verdict)
-    }
-
-    /// What the response says about payment: the price in a 402, or what was charged. Nothing is paid without a
-    /// [`PaymentPolicy`](crate::PaymentPolicy).
-    pub fn payment(&self) -> Option<&PaymentTerms> {
-        self.history.last().and_then(Hop::payment)
+        self.site().map(|(_, verdict, _)| verdict)
     }
 
     /// Whether what stands before the site has answered in its place: a challenge or a block page, whatever its status. Then this is not the page:
@@ -146,17 +140,17 @@ impl FetchInfo {
     /// ```
     pub fn preferences(&self) -> Preferences {
         let Self { read, fields, outcome, .. } = self;
-        let robots = self.robots();
-        let target = robots.map(|(url, _)| Target::of(url));
-        let file = robots.and_then(|(_, verdict)| verdict.tdmrep()).zip(target.as_ref());
+        let site = self.site();
+        let target = site.map(|(url, ..)| Target::of(url));
+        let file = site.and_then(|(_, _, tdmrep)| tdmrep.text()).zip(target.as_ref());
         let permissions = self.permissions();
         if let HeadOutcome::Stored(known) = outcome {
             let known = known.preferences(read);
             // What fields and metas of the page said supersedes the file.
             let is_stated = matches!(known.resolve(&Usage::Tdm), Preference::Allow | Preference::Disallow);
             let known = if is_stated { known } else { known.with_tdm(file, [], &[]) };
-            return match robots {
-                Some((_, verdict)) => with_unread_files(known, verdict),
+            return match site {
+                Some((_, verdict, tdmrep)) => with_unread_files(known, verdict, tdmrep),
                 None => known,
             };
         }
@@ -173,8 +167,10 @@ impl FetchInfo {
             }
             () => preferences.with_unread_source(&permissions.head_end().to_string()),
         };
-        match robots {
-            Some((url, verdict)) => with_robots(with_unread_files(preferences, verdict), verdict, url),
+        match site {
+            Some((url, verdict, tdmrep)) => {
+                with_robots(with_unread_files(preferences, verdict, tdmrep), verdict, url)
+            }
             None => preferences.with_unread_source("robots.txt is not in memory"),
         }
     }
@@ -215,7 +211,7 @@ impl FetchInfo {
 
     /// The App-Directives of robots.txt for the last hop's URL (draft-nottingham-plan-b).
     pub fn app_directives(&self) -> Option<AppDirectives> {
-        let (url, verdict) = self.robots()?;
+        let (url, verdict, _) = self.site()?;
         Some(AppDirectives::of(verdict.rules()?.rules(), &Target::of(url)))
     }
 
@@ -226,7 +222,7 @@ impl FetchInfo {
         // Without the hops, which it does not need.
         let (read, fields, outcome) = (self.read.clone(), self.fields.clone(), self.outcome.clone());
         let (history, refusal) = (RedirectHistory::default(), self.refusal);
-        let info = Self { read, fields, outcome, refusal, history, purpose: None, robots: None };
+        let info = Self { read, fields, outcome, refusal, history, purpose: None, site: None };
         async move {
             if let HeadOutcome::Later(head) = &info.outcome {
                 // A closed channel means that the body is gone; its last value still stands.
@@ -240,17 +236,22 @@ impl FetchInfo {
 const NO_PURPOSE: &str = "no purpose is declared (Builder::purpose)";
 
 /// Adds what is known of a URL before it is requested: by robots.txt and, where it is fetched, tdmrep.json.
-pub(crate) fn with_site(preferences: Preferences, verdict: &Verdict, url: &Url) -> Preferences {
+pub(crate) fn with_site(
+    preferences: Preferences,
+    verdict: &Verdict,
+    tdmrep: &Tdmrep,
+    url: &Url,
+) -> Preferences {
     let target = Target::of(url);
-    let file = verdict.tdmrep().map(|file| (file, &target));
-    with_robots(with_unread_files(preferences, verdict).with_tdm(file, [], &[]), verdict, url)
+    let file = tdmrep.text().map(|file| (file, &target));
+    with_robots(with_unread_files(preferences, verdict, tdmrep).with_tdm(file, [], &[]), verdict, url)
 }
 
 /// What of the site's files was not read, though it may state preferences.
-fn with_unread_files(preferences: Preferences, verdict: &Verdict) -> Preferences {
-    let preferences = match verdict.is_tdmrep_unknown() {
-        true => preferences.with_unread_source("tdmrep.json is unknown"),
-        false => preferences,
+fn with_unread_files(preferences: Preferences, verdict: &Verdict, tdmrep: &Tdmrep) -> Preferences {
+    let preferences = match tdmrep {
+        Tdmrep::Unknown => preferences.with_unread_source("tdmrep.json is unknown"),
+        _ => preferences,
     };
     match verdict.entry() {
         Some(entry) if entry.is_truncated() => {
@@ -335,20 +336,15 @@ pub struct Hop {
     pub(crate) url: Url,
     pub(crate) status: StatusCode,
     pub(crate) verdict: Verdict,
+    pub(crate) tdmrep: Tdmrep,
     pub(crate) waited: Duration,
     pub(crate) remote: Option<SocketAddr>,
     pub(crate) permissions: Option<Arc<Permissions>>,
-    pub(crate) payment: Option<Box<PaymentTerms>>,
     /// The same request was sent once more, with what the response asked for.
     pub(crate) is_repeated: bool,
 }
 
 impl Hop {
-    /// What the response said about payment: the price, or what was charged.
-    pub fn payment(&self) -> Option<&PaymentTerms> {
-        self.payment.as_deref()
-    }
-
     /// The URL of the request, without user information.
     pub fn url(&self) -> &Url {
         &self.url

@@ -50,11 +50,17 @@
 //! }
 //! ```
 //!
+//! # Write an adapter
+//! 1. Implement [`Transport`] and call [`drive`], or drive the steps yourself, as above. robots.txt goes by the same client: [`TransportFetch`].
+//! 2. Switch off what the client does by itself: redirects, retries, content codings, cookies that robots.txt would be sent with.
+//! 3. Let it connect only to addresses that [`permitted_addresses`] returns.
+//! 4. Run `testing::conformance` (feature `testing`) against it: eleven promises, over loopback.
+//!
 //! # In scope
 //! The steps of a call and its redirects ([`Crawler::call`], [`Check`], [`RedirectPolicy`]); their driver ([`drive`], [`Transport`]); what calls share ([`Crawler`]); what is given to a server
 //! that asks for something ([`AnswerChallenge`]); what a failed request met ([`failure_of`]); which addresses a resolver may return
 //! ([`permitted_addresses`]); a body that replays what was read ahead, with its permit ([`ResponseBody`]); what happened ([`FetchInfo`],
-//! [`RedirectHistory`]); the spans and events of `tracing` ([`CallSpan`]).
+//! [`RedirectHistory`]); the suite that every adapter passes (`testing`); the spans and events of `tracing` ([`CallSpan`]).
 //!
 //! # Out of scope
 //! Sending anything. What fields and metas mean is `abide-permissions`; whether and when a request may go out is `abide-gate`.
@@ -65,8 +71,6 @@
 mod call;
 mod challenge;
 mod identity;
-mod license;
-mod payment;
 mod redirect;
 
 // A whole adapter.
@@ -74,6 +78,9 @@ mod drive;
 
 // What calls share, and options of one.
 mod crawler;
+
+// Another file that a page waits for.
+mod tdmrep;
 
 // How a response is read.
 mod body;
@@ -88,7 +95,10 @@ mod fetch_info;
 mod failure;
 mod permitted_addresses;
 
-pub use body::ResponseBody;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use body::{BoxError, ResponseBody};
 pub use call::{Acquire, Answered, Call, Check, Done, Follow, Refused, ResponseHead, SendRequest, Sent};
 pub use challenge::{AnswerChallenge, Challenge, ChallengeAnswer, RequestEnd, Settle};
 pub use crawler::{BuildError, Crawler, CrawlerBuilder, Options};
@@ -96,8 +106,6 @@ pub use drive::{NoResponse, Outgoing, Transport, TransportFetch, drive};
 pub use failure::{body_failure_of, failure_of, is_hang_up, is_of_the_caller, needs_http11, root_cause};
 pub use fetch_info::{CallSpan, FetchInfo, Hop, RedirectHistory, Stopped};
 pub use identity::foreign_host;
-pub use license::LicenseToken;
-pub use payment::{InvalidValue, PaymentPolicy, PaymentTerms, Price};
 pub use permitted_addresses::permitted_addresses;
 pub use read_timeout::with_read_timeout;
 pub use reader::Scan;

@@ -17,6 +17,7 @@ use crate::call::{Call, Done, ResponseHead};
 use crate::crawler::{Crawler, Options};
 use crate::fetch_info::{FetchInfo, HeadOutcome, with_robots};
 use crate::permission_history::persist;
+use crate::tdmrep::Tdmrep;
 use abide_gate::{REFUSAL_LOOKED_AT, Refusal, WallMillis, named_codings};
 use abide_permissions::{
     Fetched, Head, HeadEnd, HeadScanner, PermissionRecord, PermissionStore, Permissions, Preferences,
@@ -44,7 +45,8 @@ impl Crawler {
         let call = self.call(Options::new(), &Method::GET, url, None);
         let mut read = call.read().finish(&HeaderMap::new(), response, None).await;
         if let Some(info) = read.extensions_mut().get_mut::<FetchInfo>() {
-            info.add_robots(url, self.gate.check_cached(url));
+            let tdmrep = self.tdmrep.as_ref().map_or(Tdmrep::NotFetched, |cache| cache.cached(url));
+            info.add_site(url, self.gate.check_cached(url), tdmrep);
         }
         read
     }

@@ -10,7 +10,6 @@ use abide_gate::without_userinfo;
 
 use crate::call::ResponseHead;
 use crate::fetch_info::Stopped;
-use crate::payment::{EXACT_PRICE, MAX_PRICE};
 
 /// How redirects are followed. `Default` follows 10 hops and sends no `Referer`.
 ///
@@ -28,6 +27,8 @@ pub struct RedirectPolicy {
     hops_max: usize,
     returns_at_limit: bool,
     referer: bool,
+    /// A page may redirect to itself to set a cookie. A file about its site has no reason to.
+    pub(crate) follows_circles: bool,
 }
 
 impl RedirectPolicy {
@@ -53,9 +54,16 @@ impl RedirectPolicy {
     }
 }
 
+impl RedirectPolicy {
+    /// As of robots.txt: RFC 9309 §2.3.1.2.
+    pub(crate) fn of_a_file() -> Self {
+        Self { hops_max: 5, follows_circles: false, ..Self::default() }
+    }
+}
+
 impl Default for RedirectPolicy {
     fn default() -> Self {
-        Self { follows: true, hops_max: 10, returns_at_limit: false, referer: false }
+        Self { follows: true, hops_max: 10, returns_at_limit: false, referer: false, follows_circles: true }
     }
 }
 
@@ -90,7 +98,8 @@ impl RedirectTarget {
     pub(crate) fn change(&self, headers: &mut HeaderMap) {
         let is_dropped = |name: &str| match name {
             // A signature is good for one request alone, and so is an offer.
-            "signature" | "signature-input" | "signature-agent" | EXACT_PRICE | MAX_PRICE => true,
+            "signature" | "signature-input" | "signature-agent" => true,
+            "crawler-exact-price" | "crawler-max-price" => true,
             "referer" => !self.is_repeat,
             "authorization" | "cookie" | "cookie2" | "proxy-authorization" | "www-authenticate" | "host" => {
                 !self.keeps_credentials

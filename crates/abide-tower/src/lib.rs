@@ -32,11 +32,8 @@ pub use abide_gate::{
     AddressGuard, BoxFuture, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, Host, Origin, Refusal,
     RefusalKind, SignRequest, Verdict, pacing, robots_cache,
 };
-pub use abide_http::{
-    BuildError, CrawlerBuilder, FetchInfo, Hop, InvalidValue, LicenseToken, Options, PaymentPolicy,
-    PaymentTerms, Price, Scan,
-};
-#[cfg(feature = "identity")]
+pub use abide_http::{BuildError, CrawlerBuilder, FetchInfo, Hop, Options, Scan};
+#[cfg(any(feature = "identity", feature = "license", feature = "price"))]
 pub use abide_identity as identity;
 pub use abide_permissions::{
     Answer, Permissions, Preference, Preferences, Question, ReadOptions, TagRules, Usage,

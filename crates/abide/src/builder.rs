@@ -12,14 +12,11 @@ use http::header::ACCEPT_ENCODING;
 use ipnet::IpNet;
 use reqwest::dns::Resolve;
 use reqwest_middleware::ClientWithMiddleware;
-use url::Url;
 
 use abide_gate::pacing::{HostStore, PacePolicy};
 use abide_gate::robots_cache::{Fetch, RobotsPolicy, RobotsStore};
-use abide_gate::{Clock, Event, GateBuilder};
-use abide_http::{
-    AnswerChallenge, BuildError, Crawler, CrawlerBuilder, LicenseToken, PaymentPolicy, RedirectPolicy, Scan,
-};
+use abide_gate::{Clock, Event, GateBuilder, SignRequest};
+use abide_http::{AnswerChallenge, BuildError, Crawler, CrawlerBuilder, RedirectPolicy, Scan};
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
@@ -144,14 +141,16 @@ impl Builder {
         self.shared(|crawler| crawler.read_options(options))
     }
 
-    /// Fetches the `/.well-known/tdmrep.json` of each site before its first page: [`GateBuilder::fetch_tdmrep`]. Off by default.
+    /// Fetches the `/.well-known/tdmrep.json` of each site before its first page: [`CrawlerBuilder::fetch_tdmrep`](abide_http::CrawlerBuilder::fetch_tdmrep). Off by
+    /// default.
     pub fn fetch_tdmrep(self) -> Self {
-        self.gated(GateBuilder::fetch_tdmrep)
+        self.shared(CrawlerBuilder::fetch_tdmrep)
     }
 
-    /// Like [`fetch_tdmrep`](Self::fetch_tdmrep), and refuses pages of a site whose tdmrep.json is unknown: [`GateBuilder::require_tdmrep`].
+    /// Like [`fetch_tdmrep`](Self::fetch_tdmrep), and refuses pages of a site whose tdmrep.json is unknown:
+    /// [`DeniedKind::TdmrepUnknown`](abide_gate::DeniedKind::TdmrepUnknown).
     pub fn require_tdmrep(self) -> Self {
-        self.gated(GateBuilder::require_tdmrep)
+        self.shared(CrawlerBuilder::require_tdmrep)
     }
 
     /// Goes by the status of a response alone, also where a challenge or a block page is recognised: [`GateBuilder::danger_trust_status`].
@@ -219,28 +218,15 @@ impl Builder {
         self.shared(|crawler| crawler.permission_store(store))
     }
 
-    /// Signs every request, robots.txt and each redirect hop included. Default: off, because some sites treat a signed crawler worse.
-    #[cfg(feature = "identity")]
-    pub fn sign_requests(self, identity: abide_identity::WebBotAuth) -> Self {
-        self.shared(|crawler| crawler.sign_requests(identity))
+    /// Signs every request, robots.txt and each redirect hop included, for instance with a `WebBotAuth` of `abide-identity` (feature `identity`).
+    /// Default: off, because some sites treat a signed crawler worse.
+    pub fn sign_requests(self, signer: impl SignRequest + 'static) -> Self {
+        self.shared(|crawler| crawler.sign_requests(signer))
     }
 
-    /// The most that may be paid for pages. Default: nothing.
-    pub fn payment(self, policy: PaymentPolicy) -> Self {
-        self.shared(|crawler| crawler.payment(policy))
-    }
-
-    /// Finds licence tokens: `find` gets the URL and the parameters of a `WWW-Authenticate: License` (RSL, with 401 or 402). If it returns a token,
-    /// the request is sent once more with it, after the delay: [`CrawlerBuilder::license_tokens`](abide_http::CrawlerBuilder::license_tokens).
-    pub fn license_tokens(
-        self,
-        find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
-    ) -> Self {
-        self.shared(|crawler| crawler.license_tokens(find))
-    }
-
-    /// Adds a hook that answers what servers ask for, as [`payment`](Self::payment) and [`license_tokens`](Self::license_tokens) do.
-    pub fn answer_challenges(self, hook: Arc<dyn AnswerChallenge>) -> Self {
+    /// Adds a hook that answers what servers ask for, such as a `PaymentPolicy` (feature `price`) or `LicenseTokens` (feature `license`) of
+    /// `abide-identity`. Default: none.
+    pub fn answer_challenges(self, hook: impl AnswerChallenge + 'static) -> Self {
         self.shared(|crawler| crawler.answer_challenges(hook))
     }
 

@@ -77,11 +77,7 @@ impl Abide {
     /// An unsupported URL, a refused address, a robots.txt request that was deferred, or a [purpose](Builder::purpose) that the site disallows.
     /// *Disallowed* and *unreachable* are verdicts.
     pub async fn check(&self, url: &Url) -> Result<Verdict, Denied> {
-        let verdict = self.gate().check(url, &mut self.gate().max_wait()).await?;
-        match self.core.crawler.purpose_refusal(&verdict, url).filter(|_| verdict.is_allowed()) {
-            Some(denied) => Err(denied),
-            None => Ok(verdict),
-        }
+        self.core.crawler.check(url, &mut self.gate().max_wait()).await
     }
 
     /// Checks whether `url` may be fetched, without I/O. `None` if robots.txt is not in memory.
@@ -107,14 +103,19 @@ impl Abide {
         self.gate().invalidate(origin).await;
     }
 
-    /// Checks robots.txt and waits for a permit, for a client of your own.
+    /// [Checks](Self::check) the URL and waits for a permit, for a client of your own.
     ///
     /// A permit is for one request. Report the response through the permit, and drop it when the body has ended.
     ///
     /// # Errors
     /// A refusal of any kind.
     pub async fn acquire(&self, url: &Url) -> Result<Permit, Denied> {
-        Ok(self.gate().admit(url, self.gate().max_wait()).await?.1)
+        let mut left = self.gate().max_wait();
+        let mut verdict = self.core.crawler.check(url, &mut left).await?;
+        if let Some(denied) = verdict.refusal(url, self.gate().wall()) {
+            return Err(denied);
+        }
+        self.gate().acquire(url, &mut verdict, &mut left).await
     }
 
     /// When the next request to the host of `url` could be sent, for schedulers. Neither waits nor reserves.

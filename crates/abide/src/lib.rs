@@ -92,6 +92,7 @@
 //!
 //! # Features
 //! * `identity`: signed requests by Web Bot Auth, `Builder::sign_requests`, with the crate `abide-identity`.
+//! * `license`, `price`: tokens of licences, and prices: hooks of that crate for `Builder::answer_challenges`.
 //! * `metrics`: `record_metrics` and `sample_metrics`, which count with the facade of that name.
 //! * `zstd`: pages and robots.txt in zstd, beside gzip, deflate and brotli. Off by default, because it brings C code.
 //!
@@ -126,11 +127,10 @@ pub use abide_gate::{
 #[cfg(feature = "metrics")]
 pub use abide_gate::{record_metrics, sample_metrics};
 pub use abide_http::{
-    AnswerChallenge, BuildError, Challenge, ChallengeAnswer, FetchInfo, Hop, InvalidValue, LicenseToken,
-    Options, PaymentPolicy, PaymentTerms, Price, RedirectHistory, RedirectPolicy, RequestEnd, ResponseHead,
-    Scan, Settle, Stopped,
+    AnswerChallenge, BuildError, Challenge, ChallengeAnswer, FetchInfo, Hop, Options, RedirectHistory,
+    RedirectPolicy, RequestEnd, ResponseHead, Scan, Settle, Stopped,
 };
-#[cfg(feature = "identity")]
+#[cfg(any(feature = "identity", feature = "license", feature = "price"))]
 pub use abide_identity as identity;
 pub use abide_permissions::{
     Answer, AppDirectives, HeadEnd, MemoryPermissionStore, PermissionRecord, PermissionStore, Permissions,

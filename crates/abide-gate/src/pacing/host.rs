@@ -40,7 +40,7 @@ impl Terms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Page,
-    /// robots.txt or tdmrep.json.
+    /// robots.txt.
     File {
         /// No caller waits for it, or retries it if it is deferred.
         is_background: bool,

@@ -46,9 +46,8 @@ pub struct PacePolicy {
 /// The longest delay that is honoured: 24 h.
 pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 
-/// The longest delay of a site that is also kept before its robots.txt and tdmrep.json: 8 h, so that both and
-/// a page fit into a day. At a longer one these files keep our own delay, and the pages go on counting from
-/// the page before.
+/// The longest delay of a site that is also kept before its robots.txt: 8 h, so that it, a page and what the page waits for besides fit into a
+/// day. At a longer one robots.txt keeps our own delay, and the pages go on counting from the page before.
 pub const FILE_DELAY_MAX: Duration = Duration::from_secs(8 * 3_600);
 
 /// What a site of one's own can bear: the delay, and how many requests in flight.

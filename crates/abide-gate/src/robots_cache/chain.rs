@@ -82,7 +82,7 @@ impl<'a> Chain<'a> {
             Some(DeferredFetch { why, visited, .. }) if why.retry_at.is_some_and(is_recent) => {
                 Arc::unwrap_or_clone(visited)
             }
-            _ => vec![origin.at(policy.path)],
+            _ => vec![origin.robots_url()],
         };
         Self {
             cache,
@@ -214,7 +214,7 @@ impl<'a> Chain<'a> {
             NoResponse::Deferred(why) => {
                 // Ten thousand are kept. Honest URLs are short, and others begin again.
                 let bytes: usize = self.visited.iter().map(|url| url.as_str().len()).sum();
-                let begin = || vec![self.origin.at(self.cache.policy.path)];
+                let begin = || vec![self.origin.robots_url()];
                 let visited = if bytes <= VISITED_BYTES_MAX { self.visited } else { begin() };
                 Err(NotSent::Deferred(DeferredFetch { why, sent: self.sent, visited: visited.into() }))
             }

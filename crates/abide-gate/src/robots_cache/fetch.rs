@@ -17,6 +17,7 @@ use http::{HeaderMap, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use httpdate::{fmt_http_date, parse_http_date};
+use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use url::Url;
 
@@ -24,6 +25,8 @@ use crate::coding::ACCEPTED_CODINGS;
 use crate::denied::DenialCause;
 use crate::origin::Short;
 use crate::pacing::NextHop;
+use crate::robots_cache::body::{LARGE_BODIES_MAX, decoded, read};
+use crate::robots_cache::outcome::coding;
 use crate::text::Escaped;
 use crate::{BoxFuture, Failure, WallMillis};
 
@@ -100,7 +103,8 @@ pub struct RobotsRequest {
     pub(crate) permit_wait: PermitWait,
     /// For how long a 429 backs the host off at least, if the last response was one too.
     pub(crate) throttle: Option<Duration>,
-    pub(crate) signature: HeaderMap,
+    /// The signature, and what else is sent with it.
+    pub(crate) fields: HeaderMap,
     /// None without a store.
     pub(super) stored_meanwhile: Option<StoredMeanwhile>,
 }
@@ -115,7 +119,7 @@ impl RobotsRequest {
             hop: 0,
             permit_wait: PermitWait::default(),
             throttle: None,
-            signature: HeaderMap::new(),
+            fields: HeaderMap::new(),
             stored_meanwhile: None,
         }
     }
@@ -140,9 +144,15 @@ impl RobotsRequest {
         self.hop
     }
 
+    /// The same request with these fields, such as a signature, for another file that is fetched in the way of a robots.txt.
+    #[must_use]
+    pub fn with_fields(self, fields: HeaderMap) -> Self {
+        Self { fields, ..self }
+    }
+
     /// The header fields to send besides the crawler's own User-Agent: `Accept`, `Accept-Encoding`, the validators, and the signature.
     pub fn headers(&self) -> HeaderMap {
-        let mut headers = self.signature.clone();
+        let mut headers = self.fields.clone();
         // abide decodes robots.txt itself, to the last byte, so it names the codings, and not the client.
         headers.insert(ACCEPT_ENCODING, ACCEPTED_CODINGS);
         headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.5"));
@@ -386,6 +396,18 @@ impl RobotsResponse {
         self.backed_off_until
     }
 
+    /// Reads the body without its content coding: at most so many bytes, to the end of the last whole line, and whether there were more. At most 64
+    /// long bodies are read at a time.
+    ///
+    /// # Errors
+    /// The body broke off, or is in a coding that is not known.
+    pub async fn read(self, limit: usize) -> Result<(Vec<u8>, bool), FetchError> {
+        static LARGE_BODIES: Semaphore = Semaphore::const_new(LARGE_BODIES_MAX);
+        let coding = coding(&self.headers);
+        let coding = coding.map_err(|failure| FetchError::new(failure, "its coding is not known"))?;
+        read(decoded(self.body, coding), limit, &LARGE_BODIES).await
+    }
+
     /// The body, as sent. Dropping it unread must close or drain the connection within bounds.
     pub fn into_body(self) -> FetchBody {
         self.body
@@ -450,6 +472,11 @@ impl FetchError {
     #[must_use]
     pub fn with_repetition(self, may_be_repeated: bool) -> Self {
         Self { may_be_repeated, ..self }
+    }
+
+    /// Whether [`with_repetition`](Self::with_repetition) has said so.
+    pub fn may_be_repeated(&self) -> bool {
+        self.may_be_repeated
     }
 
     /// What went wrong; `None` if nothing was sent, because the request was deferred, or is not needed any more.

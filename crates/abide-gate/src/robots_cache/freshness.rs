@@ -12,7 +12,16 @@ use crate::text::digits;
 
 /// The lifetime that `Cache-Control` asks for, within the policy's bounds; `None` if it asks for none. `Age`, `Date`, `Expires` and `s-maxage`
 /// are ignored: they could only lengthen or confuse.
-pub(crate) fn stated_lifetime(headers: &HeaderMap, policy: &RobotsPolicy) -> Option<Duration> {
+///
+/// ```
+/// use abide_gate::robots_cache::{RobotsPolicy, stated_lifetime};
+///
+/// let headers = http::HeaderMap::from_iter([(http::header::CACHE_CONTROL, "max-age=60".parse()?)]);
+/// let lifetime = stated_lifetime(&headers, &RobotsPolicy::default());
+/// assert_eq!(lifetime, Some(std::time::Duration::from_secs(300)), "five minutes at least");
+/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// ```
+pub fn stated_lifetime(headers: &HeaderMap, policy: &RobotsPolicy) -> Option<Duration> {
     let directives =
         // A comma within quotes cuts a directive, which can only shorten: without one the longest lifetime applies.
         headers.get_all(CACHE_CONTROL).iter().flat_map(|value| value.as_bytes().split(|&b| b == b','));

@@ -50,11 +50,9 @@ pub use entry::{RobotsEntry, Source};
 pub(crate) use fetch::Validators;
 pub use fetch::{Fetch, FetchError, RobotsRequest, RobotsResponse, on_the_wire};
 pub(crate) use fetch_task::full;
-#[cfg(feature = "testing")]
-pub(crate) use freshness::stated_lifetime;
+pub use freshness::stated_lifetime;
 #[cfg(feature = "tracing")]
 pub(crate) use policy::LongOutage;
 pub use policy::RobotsPolicy;
-pub(crate) use policy::TDMREP;
 pub use record::{GoodCopy, RobotsRecord};
 pub use store::RobotsStore;

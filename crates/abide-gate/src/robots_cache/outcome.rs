@@ -79,9 +79,9 @@ pub(crate) fn classify(
             }))
         }),
         300..=399 => return Err(Failure::RedirectStatus),
-        // Stricter (preset `cautious`): these say "not you" or "not now" rather than "there is none".
-        401 | 403 | 407 | 408 | 421 | 425 if policy.cautious => return unreachable,
-        400..=499 if policy.cautious && asked.backs_off() => return unreachable,
+        // Stricter (`with_refusals_unreachable`): these say "not you" or "not now" rather than "there is none".
+        401 | 403 | 407 | 408 | 421 | 425 if policy.refusals_are_unreachable => return unreachable,
+        400..=499 if policy.refusals_are_unreachable && asked.backs_off() => return unreachable,
         // §2.3.1.3, and the host asks us to slow down: the pacer backs it off. Stricter: a copy stays in force, because the file is still there.
         400..=499 if matches!(asked, WaitRequest::Throttle { .. }) => {
             AfterHead::Done(FetchOutcome::Throttled { status, hold })
@@ -101,7 +101,7 @@ pub(crate) fn classify(
 }
 
 /// The content coding, unless one is named that is not taken off. Clients take `chunked` off, and may leave any other transfer coding as it is.
-fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
+pub(super) fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
     let values = headers.get_all(TRANSFER_ENCODING).iter();
     let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
     // Lenient: `identity`, which RFC 2616 §3.6 had, and which means that nothing was done.

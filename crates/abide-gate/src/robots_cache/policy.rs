@@ -12,14 +12,12 @@ use std::time::Duration;
 /// # use std::time::Duration;
 /// # use abide_gate::robots_cache::RobotsPolicy;
 /// let policy = RobotsPolicy::cautious().with_deadline(Duration::from_secs(10));
-/// assert!(policy.is_cautious());
+/// assert_eq!(policy.deadline(), Duration::from_secs(10));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]
 pub struct RobotsPolicy {
-    /// Which file of an origin is kept. All others than robots.txt are fetched by the same rules, and say nothing on access.
-    pub(crate) path: &'static str,
-    pub(crate) cautious: bool,
+    pub(crate) refusals_are_unreachable: bool,
     pub(crate) redirects_max: usize,
     pub(crate) follow_downgrade: bool,
     pub(crate) html_is_unreachable: bool,
@@ -52,9 +50,6 @@ pub(crate) enum LongOutage {
     AllowAtOnce,
 }
 
-/// Where a site reserves text and data mining (TDMRep, final report of 10 May 2024).
-pub(crate) const TDMREP: &str = "/.well-known/tdmrep.json";
-
 /// §2.5: the parsing limit MUST be at least 500 kibibytes.
 pub(crate) const BODY_LIMIT_MIN: usize = 500 * 1024;
 /// The largest limit that can be set, and so the largest body that a stored record may hold.
@@ -72,8 +67,7 @@ const REDIRECTS_MAX: usize = 20;
 impl Default for RobotsPolicy {
     fn default() -> Self {
         Self {
-            path: "/robots.txt",
-            cautious: false,
+            refusals_are_unreachable: false,
             redirects_max: REDIRECTS_MIN,
             follow_downgrade: false,
             html_is_unreachable: false,
@@ -100,19 +94,14 @@ impl Default for RobotsPolicy {
 }
 
 impl RobotsPolicy {
-    /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425, and any 4xx that asks to wait, such as 429, are unreachable instead of unavailable.
+    /// The preset for those who would rather fetch too little: [`with_refusals_unreachable`](Self::with_refusals_unreachable).
     pub fn cautious() -> Self {
-        Self { cautious: true, ..Self::default() }
+        Self::default().with_refusals_unreachable()
     }
 
-    /// For `/.well-known/tdmrep.json`. Stricter: a 401 or 403 does not mean that there is none, nor does an outage, however long it takes.
-    pub(crate) fn for_tdmrep(self) -> Self {
-        Self { path: TDMREP, cautious: true, long_outage: LongOutage::Disallow, ..self }
-    }
-
-    /// Whether this is the [`cautious`](Self::cautious) preset.
-    pub fn is_cautious(&self) -> bool {
-        self.cautious
+    /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425, and any 4xx that asks to wait, such as 429, are unreachable instead of unavailable.
+    pub fn with_refusals_unreachable(self) -> Self {
+        Self { refusals_are_unreachable: true, ..self }
     }
 
     /// How many redirects of a robots.txt are followed, between 5 (the default) and 20. With more, it counts as unavailable.
@@ -235,7 +224,9 @@ mod tests {
         assert_eq!((set.retry_first, set.retry_max), (s(1), s(86_400)));
         assert_eq!((set.deadline(), set.store_timeout), (s(3_600), s(60)));
         assert_eq!(set.memory_max, 4_194_304);
-        assert!(set.is_cautious() && set.lifetime_min == base.lifetime_min && !set.html_is_unreachable);
+        assert!(
+            set.refusals_are_unreachable && set.lifetime_min == base.lifetime_min && !set.html_is_unreachable
+        );
         assert_eq!(base.with_store_timeout(Duration::ZERO).store_timeout, Duration::from_millis(1));
     }
 }

@@ -128,7 +128,7 @@ pub(crate) struct AttemptEnd {
 }
 
 /// A record lasts for three gaps between two requests at least, within 24 hours: a page that waits behind robots.txt, and perhaps behind
-/// tdmrep.json, must still find both fresh, or they would take the place of every page.
+/// another file of the site, must still find it fresh, or it would take the place of every page.
 fn outlasting(gap: Duration) -> Duration {
     gap.saturating_mul(3).min(LIFETIME_MAX)
 }

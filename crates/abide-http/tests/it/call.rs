@@ -7,9 +7,10 @@ use std::time::Duration;
 use abide_gate::pacing::PacePolicy;
 use abide_gate::{Clock, DeniedKind, Failure, Host, ManualClock, SystemClock};
 use abide_http::{
-    AnswerChallenge, Answered, Challenge, ChallengeAnswer, Check, Crawler, LicenseToken, Options,
-    PaymentPolicy, Price, RedirectPolicy, Refused, ResponseHead, SendRequest,
+    AnswerChallenge, Answered, Challenge, ChallengeAnswer, Check, Crawler, Options, RedirectPolicy, Refused,
+    ResponseHead, SendRequest,
 };
+use abide_identity::{LicenseToken, LicenseTokens, PaymentPolicy, Price};
 use http::{HeaderMap, Method, StatusCode};
 use tokio::time::{Instant, advance};
 use url::Url;
@@ -187,7 +188,7 @@ async fn what_could_not_be_connected_costs_nothing() {
     ] {
         let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1")).with_upfront_offer();
         let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
-        let crawler = Crawler::builder("ExampleBot").payment(policy.clone()).build(fetch).unwrap();
+        let crawler = Crawler::builder("ExampleBot").answer_challenges(policy.clone()).build(fetch).unwrap();
         let ready = admit(call(&crawler, Options::new(), "https://a.example/x")).await.unwrap();
         let sent = ready.send(&mut HeaderMap::new()).unwrap();
         assert_eq!(policy.spent(), price("USD 0.05"), "while it is on its way");
@@ -202,7 +203,7 @@ async fn what_ends_before_it_was_sent_costs_nothing() {
     let price = |text: &str| text.parse::<Price>().unwrap();
     let policy = PaymentPolicy::new(price("USD 0.05"), price("USD 1"));
     let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
-    let crawler = Crawler::builder("ExampleBot").payment(policy.clone()).build(fetch).unwrap();
+    let crawler = Crawler::builder("ExampleBot").answer_challenges(policy.clone()).build(fetch).unwrap();
     let asks: HeaderMap =
         [("crawler-price".parse().unwrap(), "USD 0.01".parse().unwrap())].into_iter().collect();
     for (is_admitted, is_sent, spent) in
@@ -238,7 +239,8 @@ async fn a_response_from_elsewhere_is_refused() {
 
 fn licensed() -> Crawler {
     let fetch = ScriptedFetch::always(Scripted::text(""));
-    let builder = Crawler::builder("ExampleBot").license_tokens(|_, _| LicenseToken::new("t0ken").ok());
+    let builder = Crawler::builder("ExampleBot")
+        .answer_challenges(LicenseTokens::new(|_, _| LicenseToken::new("t0ken").ok()));
     builder.build(Arc::new(fetch)).unwrap()
 }
 
@@ -273,7 +275,7 @@ impl AnswerChallenge for Password {
 #[tokio::test(start_paused = true)]
 async fn a_hook_answers_once_in_a_call_and_within_its_origin() {
     let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
-    let crawler = Crawler::builder("ExampleBot").answer_challenges(Arc::new(Password)).build(fetch).unwrap();
+    let crawler = Crawler::builder("ExampleBot").answer_challenges(Password).build(fetch).unwrap();
     let none = HeaderMap::new();
     for (path, status) in [("/panics", 401), ("/x", 403)] {
         let to = format!("https://a.example{path}");
@@ -308,7 +310,6 @@ async fn a_repeated_request_is_no_redirect_and_redirects_stay_bounded() {
     assert!(matches!(denied.kind(), DeniedKind::TooManyRedirects), "{denied}");
 }
 
-#[cfg(feature = "identity")]
 mod signed {
     use abide_gate::{GateBuilder, SignRequest, WallMillis};
     use abide_identity::{Key, WebBotAuth};
@@ -365,7 +366,7 @@ mod signed {
         let fetch = Arc::new(ScriptedFetch::always(Scripted::text("")));
         let builder =
             Crawler::builder("ExampleBot").sign_requests(identity().with_signatures_only_when_asked());
-        let builder = builder.license_tokens(|_, _| LicenseToken::new("t0ken").ok());
+        let builder = builder.answer_challenges(LicenseTokens::new(|_, _| LicenseToken::new("t0ken").ok()));
         let crawler = builder.build(fetch).unwrap();
         let (check, mut fields) = (call(&crawler, Options::new(), "https://a.example/x"), HeaderMap::new());
         let (answered, _) = exchange(check, 401, &challenge(Some("n-1"))).await;

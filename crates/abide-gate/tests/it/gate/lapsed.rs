@@ -76,16 +76,13 @@ async fn rules_outlast_the_crawl_delay_that_a_page_waits_for() {
         (360, 360, Scripted::status(404).header("cache-control", b"no-store")),
         (400, 1, limited.header("cache-control", b"no-cache")),
     ] {
-        // What waits for tdmrep.json besides fits into a day where the delay is eight hours at most.
-        for files in 1..=if delay > 28_800 { 1 } else { 2 } {
-            let fetch = ScriptedFetch::always(answer.clone());
-            let builder = Gate::builder().pace(one_second().with_delay(own * SECOND)).clock(clock());
-            let gate = built(if files == 2 { builder.fetch_tdmrep() } else { builder }, &fetch);
-            for pages in 1..4 {
-                let permit = gate.admit(&page(), 4 * delay * SECOND).await;
-                assert!(permit.is_ok(), "{delay} s, {files}, {answer:?}, page {pages}: {permit:?}");
-                assert!(fetch.count() <= files * pages, "{delay} s, {files}, {answer:?}: {pages} pages");
-            }
+        let fetch = ScriptedFetch::always(answer.clone());
+        let builder = Gate::builder().pace(one_second().with_delay(own * SECOND)).clock(clock());
+        let gate = built(builder, &fetch);
+        for pages in 1..4 {
+            let permit = gate.admit(&page(), 4 * delay * SECOND).await;
+            assert!(permit.is_ok(), "{delay} s, {answer:?}, page {pages}: {permit:?}");
+            assert!(fetch.count() <= pages, "{delay} s, {answer:?}: {pages} pages");
         }
     }
 }
@@ -116,15 +113,14 @@ async fn a_redirect_of_robots_txt_that_the_crawl_delay_defers_goes_on_later() {
 
 /// Pages of a host whose delay is about as long as robots.txt may be used, by a caller that comes back when
 /// it is told to.
-async fn pages_of_a_week(delay: Duration, has_tdmrep: bool, is_shared: bool) {
+async fn pages_of_a_week(delay: Duration, is_shared: bool) {
     let text = format!("User-agent: *\nCrawl-delay: {}", delay.as_secs());
     let fetch = ScriptedFetch::always(Scripted::text(text).head_after(SECOND).body(" "));
     let clock = clock();
     let builder = Gate::builder().pace(one_second()).clock(clock.clone());
-    let builder = if has_tdmrep { builder.fetch_tdmrep() } else { builder };
     let builder = if is_shared { builder.host_store(Arc::new(MemoryStore::new())) } else { builder };
     let gate = built(builder, &fetch);
-    let (began, what) = (Instant::now(), format!("{delay:?}, tdmrep {has_tdmrep}, shared {is_shared}"));
+    let (began, what) = (Instant::now(), format!("{delay:?}, shared {is_shared}"));
     let (mut pages, mut ended) = (0_u32, None::<Instant>);
     while began.elapsed() < 7 * DAY {
         match gate.admit(&page(), 30 * SECOND).await {
@@ -154,25 +150,21 @@ async fn pages_of_a_week(delay: Duration, has_tdmrep: bool, is_shared: bool) {
 #[tokio::test(start_paused = true)]
 async fn pages_come_at_delays_as_long_as_rules_are_fresh() {
     for delay in [28_801, 43_200, 50_000, 86_399, 86_400] {
-        for (has_tdmrep, is_shared) in [(false, false), (true, false), (false, true), (true, true)] {
-            pages_of_a_week(delay * SECOND, has_tdmrep, is_shared).await;
+        for is_shared in [false, true] {
+            pages_of_a_week(delay * SECOND, is_shared).await;
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn files_of_a_site_with_a_long_delay_keep_our_own() {
+async fn robots_txt_of_a_site_with_a_long_delay_keeps_our_own() {
     let fetch = ScriptedFetch::always(Scripted::text("User-agent: *\nCrawl-delay: 86400"));
-    let gate = built(
-        Gate::builder().pace(one_second().with_delay(5 * SECOND)).clock(clock()).fetch_tdmrep(),
-        &fetch,
-    );
-    let began = Instant::now();
+    let gate = built(Gate::builder().pace(one_second().with_delay(5 * SECOND)).clock(clock()), &fetch);
     gate.admit(&page(), 30 * SECOND).await.unwrap_err();
-    assert_eq!((fetch.count(), began.elapsed()), (2, 5 * SECOND), "robots.txt, 5 s, tdmrep.json");
+    assert_eq!(fetch.count(), 1);
     sleep(DAY).await;
     let (_, permit) = gate.admit(&page(), 30 * SECOND).await.unwrap();
-    assert_eq!((fetch.count(), permit.waited()), (4, 5 * SECOND), "behind the file before it");
+    assert_eq!((fetch.count(), permit.waited()), (2, 5 * SECOND), "behind robots.txt");
     drop(permit);
     let slot = gate.next_slot(&page()).unwrap();
     assert_eq!(slot.wait, DAY, "a page keeps the site's");

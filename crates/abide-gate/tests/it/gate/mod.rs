@@ -9,4 +9,3 @@ mod processes;
 mod rechecks;
 mod secrets;
 mod settings;
-mod tdmrep;

@@ -2,7 +2,7 @@
 //!
 //! By the documentation of Cloudflare's pay per crawl, read in November 2026: a 402 with `crawler-price` names a price; a request with
 //! `crawler-exact-price` or `crawler-max-price` accepts it; a success with `crawler-charged` says what was charged; `crawler-error` says
-//! what was wrong. Every name stands in this file.
+//! what was wrong. Every name stands in this file; that an offer does not go along with a redirect, in `redirect.rs` of `abide-http`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,26 +10,27 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use thiserror::Error;
 use url::Url;
 
-use crate::challenge::{AnswerChallenge, Challenge, ChallengeAnswer, RequestEnd};
+use abide_http::{AnswerChallenge, Challenge, ChallengeAnswer, RequestEnd};
+
+use crate::InvalidValue;
 
 const PRICE: &str = "crawler-price";
 const CHARGED: &str = "crawler-charged";
 const ERROR: &str = "crawler-error";
-pub(crate) const EXACT_PRICE: &str = "crawler-exact-price";
-pub(crate) const MAX_PRICE: &str = "crawler-max-price";
+const EXACT_PRICE: &str = "crawler-exact-price";
+const MAX_PRICE: &str = "crawler-max-price";
 
 /// An exact amount of money: `USD 0.01`. Billionths of the currency's unit, never a float.
 ///
 /// ```
-/// use abide_http::Price;
+/// use abide_identity::Price;
 ///
 /// let price: Price = "USD 0.010".parse()?;
 /// assert_eq!(price.to_string(), "USD 0.01");
 /// assert_eq!(price.checked_add(price), "USD 0.02".parse().ok());
-/// # Ok::<(), abide_http::InvalidValue>(())
+/// # Ok::<(), abide_identity::InvalidValue>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Price {
@@ -102,22 +103,15 @@ impl fmt::Display for Price {
     }
 }
 
-/// The text is not a valid price or licence token. `Display` says what was expected; it shows an invalid price, but no token.
-///
-/// ```
-/// let error = "1 cent".parse::<abide_http::Price>().unwrap_err();
-/// assert!(error.to_string().ends_with("found \"1 cent\""));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{0}")]
-pub struct InvalidValue(pub(crate) String);
-
 /// What a response says about payment.
 ///
 /// ```
-/// fn paid_or_asked(info: &abide_http::FetchInfo) -> Option<abide_http::Price> {
-///     info.payment().and_then(|terms| terms.charged().or(terms.price()))
-/// }
+/// use abide_identity::PaymentTerms;
+///
+/// let priced = http::Response::builder().status(402).header("crawler-price", "USD 0.01").body(())?;
+/// let terms = PaymentTerms::of(priced.status(), priced.headers());
+/// assert_eq!(terms.and_then(|terms| terms.price()), "USD 0.01".parse().ok());
+/// # Ok::<(), http::Error>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaymentTerms {
@@ -128,14 +122,7 @@ pub struct PaymentTerms {
 
 impl PaymentTerms {
     /// What these fields say. `None`: nothing. A field that occurs twice, or has no price in it, says nothing.
-    pub(crate) fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
-        // A look at the few names of a response is less than a look-up.
-        let is_priced = headers.keys().any(|name| name.as_str().starts_with("crawler-"));
-        if is_priced { Self::read(status, headers) } else { None }
-    }
-
-    #[cold]
-    fn read(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
+    pub fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         let price = |name, counts: bool| if counts { one(headers, name)?.parse().ok() } else { None };
         let terms = Self {
             price: price(PRICE, status == StatusCode::PAYMENT_REQUIRED),
@@ -173,10 +160,10 @@ fn one<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 /// The most that may be paid for a page, a host and a run. Without a policy, nothing is ever paid.
 ///
 /// After a 402 with a price within all caps, the request is sent once more with `crawler-exact-price`, checked and rate-limited like any
-/// other. Only https requests pay. Clones share their totals.
+/// other. Only https requests pay. Clones share their totals. Give one to `answer_challenges` of your client's builder.
 ///
 /// ```
-/// use abide_http::{InvalidValue, PaymentPolicy};
+/// use abide_identity::{InvalidValue, PaymentPolicy};
 ///
 /// /// At most 0.2 cents a page, 10 dollars a run, and 1 dollar a host.
 /// fn frugal() -> Result<PaymentPolicy, InvalidValue> {
