@@ -274,7 +274,7 @@ impl World {
         let _leaves = AtEnd(|| self.checker.calls(process.who, host, false));
         let admitted = async {
             let mut verdict = gate.check(url, &mut left).await?;
-            if let Some(denied) = verdict.refusal(url, gate.wall()) {
+            if let Some(denied) = gate.refusal(&verdict, url) {
                 return Err(denied);
             }
             if rude == Some(Rude::PastTurn) {
@@ -286,7 +286,7 @@ impl World {
         let admitted = admitted.await;
         match (admitted, rude) {
             (Ok(_), Some(Rude::OverBlocks(excuse))) => {
-                self.refused(process, url, &self.lie(url, excuse), left);
+                self.refused(process, url, &self.lie(&gate, url, excuse), left);
                 None
             }
             (Ok(admitted), _) => Some(admitted),
@@ -298,7 +298,7 @@ impl World {
     }
 
     /// A refusal that nothing has led to.
-    fn lie(&self, url: &Url, excuse: Excuse) -> Denied {
+    fn lie(&self, gate: &Gate, url: &Url, excuse: Excuse) -> Denied {
         let now = self.clock.wall();
         let (kind, retry_at) = match excuse {
             Excuse::Interrupted => (DeniedKind::Interrupted, None),
@@ -310,7 +310,7 @@ impl World {
                 (DeniedKind::Unreachable { since, cause }, Some(now.plus(MINUTE)))
             }
         };
-        Denied::new(kind, url, now).with_retry_at(retry_at)
+        gate.refuse(kind, url).with_retry_at(retry_at)
     }
 
     fn refused(&self, process: &Process, url: &Url, denied: &Denied, left: Duration) {
