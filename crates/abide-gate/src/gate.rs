@@ -169,42 +169,35 @@ impl Gate {
         url: &Url,
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Denied> {
-        match cache.usable(origin) {
-            Some(entry) => Ok(entry),
-            // Boxed, because most calls do not need it and should not carry the room for it.
-            None => Box::pin(self.fetched_entry(cache, origin, url, left)).await,
+        if let Some(entry) = cache.usable(origin) {
+            return Ok(entry);
         }
-    }
-
-    async fn fetched_entry(
-        &self,
-        cache: &Arc<RobotsCache>,
-        origin: &Origin,
-        url: &Url,
-        left: &mut Duration,
-    ) -> Result<Arc<RobotsEntry>, Denied> {
-        loop {
-            if cache.cached(origin).is_none() {
-                if *left < self.max_wait() {
-                    self.refuse_a_long_wait(origin, url, *left)?;
+        // Boxed, because most calls do not need it and should not carry the room for it.
+        Box::pin(async move {
+            loop {
+                if cache.cached(origin).is_none() {
+                    if *left < self.max_wait() {
+                        self.refuse_a_long_wait(origin, url, *left)?;
+                    }
+                    // A fetch has a deadline, and so needs timers.
+                    if !has_timers() {
+                        return Err(self.denied(DeniedKind::NoTimers, url));
+                    }
                 }
-                // A fetch has a deadline, and so needs timers.
-                if !has_timers() {
-                    return Err(self.denied(DeniedKind::NoTimers, url));
+                let refused = match cache.get_within(origin, left).await {
+                    Ok(entry) => return Ok(entry),
+                    Err(refused) => refused,
+                };
+                // The fetch waits as long as most callers do. A caller with more time tries again.
+                let wait = refused.retry_at.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
+                if wait.is_zero() || wait > *left {
+                    return Err(self.denied(refused, url));
                 }
+                tokio::time::sleep(wait).await;
+                *left = left.saturating_sub(wait);
             }
-            let refused = match cache.get_within(origin, left).await {
-                Ok(entry) => return Ok(entry),
-                Err(refused) => refused,
-            };
-            // The fetch waits as long as most callers do. A caller with more time tries again.
-            let wait = refused.retry_at.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
-            if wait.is_zero() || wait > *left {
-                return Err(self.denied(refused, url));
-            }
-            tokio::time::sleep(wait).await;
-            *left = left.saturating_sub(wait);
-        }
+        })
+        .await
     }
 
     /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer than this caller has left.

@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use url::Url;
 
-use super::checker::{Checker, Counts, Throttle, Violation, Who};
+use super::checker::{Checker, Occurrences, Throttle, Violation, Who};
 use super::faulty_stores::{Hosts, Reader, SharedStore, number};
 use super::plan::{DAY, HOUR, MINUTE, ORIGINS, PageFetch, Path, Plan, Reading, Rng, SECOND, What, Wish};
 use super::web::Web;
@@ -80,7 +80,7 @@ struct World {
 }
 
 /// Runs a plan to its end. The violation that was seen first, if any was.
-pub(crate) fn run(plan: &Plan, rude: Option<Rude>) -> Result<Counts, Violation> {
+pub(crate) fn run(plan: &Plan, rude: Option<Rude>) -> Result<Occurrences, Violation> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let world = runtime.block_on(async {
