@@ -48,7 +48,7 @@ impl Gate {
     pub async fn admit(&self, url: &Url, budget: Duration) -> Result<(Verdict, Permit), Denied> {
         let mut left = budget;
         let mut verdict = self.check(url, &mut left).await?;
-        if let Some(denied) = verdict.refusal(url, self.clock.wall()) {
+        if let Some(denied) = self.denial(&verdict, url) {
             return Err(denied);
         }
         let permit = self.acquire(url, &mut verdict, &mut left).await?;
@@ -217,7 +217,7 @@ impl Gate {
                 _ => {
                     permit.give_back();
                     *verdict = Box::pin(self.check(url, left)).await?;
-                    if let Some(denied) = verdict.refusal(url, self.clock.wall()) {
+                    if let Some(denied) = self.denial(verdict, url) {
                         return Err(denied);
                     }
                 }
@@ -339,7 +339,28 @@ impl Gate {
         }
     }
 
-    /// The refusal of `url`, by the pacer's own reason also where its robots.txt was refused: the caller may hold an open response of the host.
+    /// Why `url`, whose verdict this is, is not requested. `None`: it is allowed.
+    pub fn denial(&self, verdict: &Verdict, url: &Url) -> Option<Denied> {
+        if verdict.is_allowed() {
+            return None;
+        }
+        let entry = verdict.entry()?;
+        let Some(cause) = entry.unreachable() else {
+            return Some(self.denied(DeniedKind::Disallowed { verdict: verdict.clone() }, url));
+        };
+        let since = entry.failing_since().unwrap_or(entry.asked_at()).to_system_time();
+        let kind = DeniedKind::Unreachable { since, cause };
+        Some(self.denied(kind, url).with_retry_at(Some(entry.retry_at())))
+    }
+
+    /// The refusal of `url` for another reason than the gate has, decided now: for adapters to HTTP clients.
+    #[doc(hidden)]
+    pub fn deny(&self, kind: DeniedKind, url: &Url) -> Denied {
+        self.denied(kind, url)
+    }
+
+    /// Every refusal is made here. It has the pacer's own reason also where a robots.txt was refused: the caller may hold an open response of the host.
+    #[cold]
     pub(crate) fn denied(&self, refusal: impl Into<DenialCause>, url: &Url) -> Denied {
         Denied::by(refusal.into(), url, self.clock.wall())
     }
@@ -427,20 +448,6 @@ impl Verdict {
     /// Why the request is sent although robots.txt denies it; `None` if robots.txt allows it.
     pub fn override_reason(&self) -> Option<&str> {
         self.override_reason.as_deref()
-    }
-
-    /// The refusal of `url` at `now`; `None` if it is allowed.
-    pub fn refusal(&self, url: &Url, now: WallMillis) -> Option<Denied> {
-        if self.is_allowed() {
-            return None;
-        }
-        let entry = self.entry()?;
-        let Some(cause) = entry.unreachable() else {
-            return Some(Denied::new(DeniedKind::Disallowed { verdict: self.clone() }, url, now));
-        };
-        let since = entry.failing_since().unwrap_or(entry.asked_at()).to_system_time();
-        let kind = DeniedKind::Unreachable { since, cause };
-        Some(Denied::new(kind, url, now).with_retry_at(Some(entry.retry_at())))
     }
 }
 

@@ -118,7 +118,7 @@ impl Call<'_> {
     }
 
     fn denied(&self, kind: DeniedKind) -> Denied {
-        Denied::new(kind, &self.url, self.crawler.gate.wall())
+        self.crawler.gate.deny(kind, &self.url)
     }
 
     /// The call has waited for permits until so much is left.
@@ -167,9 +167,7 @@ impl Call<'_> {
             Some(why) if !verdict.is_allowed() => gate.override_denial(verdict, why),
             _ => verdict,
         };
-        if !verdict.is_allowed()
-            && let Some(denied) = verdict.refusal(&self.url, gate.wall())
-        {
+        if let Some(denied) = gate.denial(&verdict, &self.url) {
             return Err(denied);
         }
         if let Some(denied) = self.purpose_refusal(&verdict) {
@@ -290,14 +288,14 @@ impl Call<'_> {
         let is_known = |url: &Url| self.history.hops().iter().any(|hop| hop.url == *url);
         match redirect(policy, &self.method, &self.url, hop, head) {
             Redirect::Follow(target) if !policy.follows_circles && is_known(&target.url) => {
-                Err(Denied::new(DeniedKind::TooManyRedirects, &target.url, gate.wall()))
+                Err(gate.deny(DeniedKind::TooManyRedirects, &target.url))
             }
             Redirect::Follow(target) => {
                 self.given.forget_signer();
                 let may_go = gate.next_hop(head.status, head.headers).map(Box::new);
                 Ok(Some(NextRequest { target, may_go }))
             }
-            Redirect::TooMany(url) => Err(Denied::new(DeniedKind::TooManyRedirects, &url, gate.wall())),
+            Redirect::TooMany(url) => Err(gate.deny(DeniedKind::TooManyRedirects, &url)),
             Redirect::End(stopped) => {
                 self.history.stopped = stopped;
                 Ok(None)

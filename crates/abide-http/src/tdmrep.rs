@@ -223,7 +223,7 @@ impl TdmrepCache {
     }
 
     fn denied(&self, kind: DeniedKind, url: &Url) -> Denied {
-        Denied::new(kind, url, self.crawler.gate.wall())
+        self.crawler.gate.deny(kind, url)
     }
 
     fn fresh(&self, origin: &Origin) -> Option<Arc<TdmrepRecord>> {

@@ -112,7 +112,7 @@ impl Abide {
     pub async fn acquire(&self, url: &Url) -> Result<Permit, Denied> {
         let mut left = self.gate().max_wait();
         let mut verdict = self.core.crawler.check(url, &mut left).await?;
-        if let Some(denied) = verdict.refusal(url, self.gate().wall()) {
+        if let Some(denied) = self.gate().denial(&verdict, url) {
             return Err(denied);
         }
         self.gate().acquire(url, &mut verdict, &mut left).await

@@ -86,7 +86,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
                     shown.debug("answer", &**answer);
                     shown.debug("source", &answer.source());
                 }
-                if let Some(denied) = verdict.refusal(&url, gate.wall()) {
+                if let Some(denied) = gate.denial(&verdict, &url) {
                     shown.both("refusal", &denied);
                 }
             }
