@@ -313,7 +313,7 @@ impl World {
                 (DeniedKind::Unreachable { since, cause }, Some(now.plus(MINUTE)))
             }
         };
-        gate.refuse(kind, url).with_retry_at(retry_at)
+        gate.deny(kind, url).with_retry_at(retry_at)
     }
 
     fn refused(&self, process: &Process, url: &Url, denied: &Denied, left: Duration) {
