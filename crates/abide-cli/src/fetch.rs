@@ -222,7 +222,7 @@ fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder
     let (not_before, cause) = (deferred.and_then(Denied::retry_at), denied.as_ref().and_then(outcome::cause));
     let held = denied.as_ref().filter(|denied| matches!(denied.kind(), DeniedKind::Refusing { .. }));
     let held_until = held.and_then(Denied::retry_at);
-    let is_left = deferred.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
+    let is_left = deferred.is_some() || held.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
     let is_unanswered = denied.is_none() && abide_http::failure_of(error) == Some(Failure::Reset);
     FetchAnswer { line, not_before, held_until, is_left, is_unanswered, cause, ..FetchAnswer::default() }
 }

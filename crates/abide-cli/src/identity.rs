@@ -117,9 +117,7 @@ fn check(args: &SignedCheckArgs) -> anyhow::Result<Status> {
                 (false, true) => "the site lets the signed request in, and refuses the other",
                 (true, true) => "the site lets both in: no signature is needed",
                 (true, false) => "the site lets in the request without a signature only",
-                (false, false) => {
-                    "the site refuses both: the signature is not known there, or counts for nothing"
-                }
+                (false, false) => "neither was let in; a signature counts only where its key is known",
             },
         )])?;
     }

@@ -107,6 +107,7 @@ impl Done<'_> {
         if refusal.is_some() {
             // Neither the fields nor the head are the site's, and no record is kept of them.
             fields.lines.clear();
+            fields.received = call.crawler.gate.wall();
             outcome = HeadOutcome::Known(not_scanned());
         } else if call.store().is_some() {
             let head = if let HeadOutcome::Known(head) = &outcome { head.clone() } else { not_scanned() };
