@@ -14,6 +14,7 @@ use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use url::{Host, Url};
 
+use crate::crawl::scope::Glob;
 use crate::sanitize::quoted;
 
 /// Crawl and fetch politely: robots.txt, delays, and what a page permits.
@@ -306,6 +307,8 @@ pub(crate) struct CrawlArgs {
     /// Follow links that the site asks not to follow; robots.txt still applies
     #[arg(long)]
     pub(crate) ignore_nofollow: bool,
+    #[command(flatten)]
+    pub(crate) scope: ScopeArgs,
     /// Start again instead of resuming an interrupted crawl of these URLs (with --store redb:PATH)
     #[arg(long)]
     pub(crate) restart: bool,
@@ -319,6 +322,27 @@ pub(crate) struct CrawlArgs {
     pub(crate) online: Online,
     #[command(flatten)]
     pub(crate) urls: Urls,
+}
+
+/// Which part of the sites is crawled.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ScopeArgs {
+    /// Follow only links that begin with URL, www. and the scheme aside (repeatable: with one of them)
+    #[arg(long, value_name = "URL", help_heading = "Scope", value_parser = crate::input::absolute_url)]
+    pub(crate) prefix: Vec<Url>,
+    /// Follow only links whose path and query match GLOB: * is anything within a segment, ** anything; a glob that does not begin with /
+    /// begins at any segment (repeatable)
+    #[arg(long, value_name = "GLOB", help_heading = "Scope")]
+    pub(crate) include: Vec<Glob>,
+    /// Do not follow links whose path and query match GLOB (repeatable; goes before --include). The URLs given are always fetched
+    #[arg(long, value_name = "GLOB", help_heading = "Scope")]
+    pub(crate) exclude: Vec<Glob>,
+    /// Also crawl the subdomains of the sites given; those of https://www.example.org/ are those of example.org
+    #[arg(long, help_heading = "Scope")]
+    pub(crate) subdomains: bool,
+    /// Crawl another site if a URL given redirects there
+    #[arg(long, help_heading = "Scope")]
+    pub(crate) follow_start: bool,
 }
 
 #[derive(Debug, Clone, Args)]

@@ -8,9 +8,10 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use abide::pacing::{WaitRequest, wait_request};
 use abide::{
     Abide, Denied, DeniedKind, Failure, HeadEnd, Hop, Options, RedirectHistory, RequestBuilderExt,
-    ResponseExt,
+    ResponseExt, Stopped,
 };
 use abide_http::root_cause;
 use abide_permissions::{Preference, Question};
@@ -144,8 +145,14 @@ fn show(args: &FetchArgs, answer: &FetchAnswer, is_piped: bool) -> anyhow::Resul
 pub(crate) struct FetchAnswer {
     pub(crate) line: FetchLine,
     pub(crate) content_type: Option<String>,
+    /// Where the response redirects to, if that is left to the caller.
+    pub(crate) redirect: Option<RedirectAnswer>,
+    /// The header field that is as a meta of this name: it leads to another page.
+    pub(crate) refresh: Option<String>,
     /// Whether the page's own rules permit its links to be followed.
     pub(crate) may_follow: bool,
+    /// Why, if they do not.
+    pub(crate) follow: Preference,
     /// Also by an `unavailable_after` that has passed, which is no `noindex`.
     indexing: Preference,
     pub(crate) not_before: Option<SystemTime>,
@@ -157,6 +164,26 @@ pub(crate) struct FetchAnswer {
     statements: Vec<String>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
     pub(crate) cause: Option<String>,
+}
+
+/// A redirect that was not followed.
+#[derive(Debug)]
+pub(crate) struct RedirectAnswer {
+    pub(crate) url: Url,
+    /// The server asks to wait so long before the request.
+    pub(crate) wait: Duration,
+}
+
+impl RedirectAnswer {
+    /// Of a response whose `Location` was found good.
+    fn of(abide: &Abide, response: &reqwest::Response) -> Option<Self> {
+        let text = abide_gate::location(response.headers()).ok()??;
+        let url = public_url(&response.url().join(&text).ok()?);
+        let asked = wait_request(response.status(), response.headers(), abide.gate().wall());
+        let wait =
+            if let WaitRequest::NextHop { retry_after } = asked { retry_after } else { Duration::ZERO };
+        Some(Self { url, wait })
+    }
 }
 
 /// Fetches `text`; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
@@ -224,6 +251,8 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
     let lines = response.headers().get_all(http::header::CONTENT_TYPE).into_iter();
     let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
     answer.content_type = (!lines.is_empty()).then(|| lines.join(", "));
+    let refresh = response.headers().get("refresh");
+    answer.refresh = refresh.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let line = &mut answer.line;
     line.url = public(text).into();
     line.outcome = Outcome::Fetched;
@@ -239,14 +268,21 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         line.answers = Answers::new(&permissions, &preferences);
         line.waited_ms = millis(info.waited());
         line.why = info.verdict().map(ToString::to_string).unwrap_or_default();
-        if let Some(stopped) = info.stopped() {
-            line.why.push_str(&format!("; {stopped}"));
+        match info.stopped() {
+            // The crawl's limit is none: where a redirect leads is its next URL.
+            Some(Stopped::AtLimit) => answer.redirect = RedirectAnswer::of(abide, response),
+            Some(stopped) => line.why.push_str(&format!("; {stopped}")),
+            None => {}
+        }
+        if let Some(redirect) = &answer.redirect {
+            line.final_url = Some(redirect.url.to_string());
         }
         let head = permissions.head_end();
         if head == HeadEnd::Undecoded || head.is_incomplete_scan() {
             line.why.push_str(&format!("; its head was not read whole: {head}"));
         }
         answer.may_follow = permissions.may_follow();
+        answer.follow = permissions.answer(Question::Follow).preference();
         answer.indexing = permissions.answer(Question::Index).preference();
         let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
         let usages = line.preferences.iter();

@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::crawl::frontier::{Task, UrlKind, known_as};
+use crate::crawl::frontier::{Task, UrlKind, requested};
+use crate::crawl::scope::LeftOut;
 use crate::fetch::FetchAnswer;
 use crate::json::{Answers, StatedPreference};
 use crate::outcome::{Outcome, without_url};
@@ -21,7 +22,7 @@ pub(crate) struct Page {
     pub(crate) ms: Option<u64>,
     pub(crate) bytes: Option<u64>,
     pub(crate) noindex: Option<bool>,
-    /// Where its redirects ended.
+    /// Where it redirects to, else its own URL.
     pub(crate) final_url: Option<String>,
     pub(crate) kind: UrlKind,
     /// What the site asks of those who use the content.
@@ -38,7 +39,7 @@ pub(crate) struct Page {
 pub(crate) enum Class {
     /// 2xx.
     Ok,
-    /// A redirect that was not followed, or that led to a page.
+    /// 3xx: where it leads is a URL of its own.
     Redirected,
     /// 4xx.
     ClientError,
@@ -65,7 +66,6 @@ impl Page {
             400..500 => Class::ClientError,
             500.. => Class::ServerError,
             300..400 => Class::Redirected,
-            _ if self.moved_to().is_some() => Class::Redirected,
             _ => Class::Ok,
         })
     }
@@ -81,6 +81,12 @@ pub(crate) struct PageRecord {
     /// Rules and reservations that were found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) permissions: Vec<String>,
+    /// The URLs that it names and that are not requested.
+    #[serde(default, skip_serializing_if = "LeftOut::is_empty")]
+    pub(crate) left_out: LeftOut,
+    /// Nothing has named this URL, so that it is not there is no error.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_guess: bool,
 }
 
 /// A reason, in words that are the same for all URLs that it kept back.
@@ -99,7 +105,7 @@ impl PageRecord {
     pub(crate) fn new(task: &Task, answer: &FetchAnswer, ms: Option<u64>) -> Self {
         let line = &answer.line;
         let page = Page {
-            url: known_as(&task.url).into(),
+            url: requested(&task.url).into(),
             status: line.status,
             outcome: line.outcome,
             why: line.why.clone(),
@@ -107,7 +113,7 @@ impl PageRecord {
             bytes: line.bytes,
             noindex: line.noindex,
             final_url: line.final_url.clone(),
-            kind: task.kind,
+            kind: if task.kind.is_sitemap() { UrlKind::Sitemap } else { task.kind },
             preferences: line.preferences.clone(),
             preferences_known: line.preferences_known,
             answers: line.answers.clone(),
@@ -118,7 +124,8 @@ impl PageRecord {
         let reserved = reserved.into_iter().map(|usage| format!("no {usage}"));
         let permissions =
             if task.kind == UrlKind::Page { stated.chain(reserved).collect() } else { Vec::new() };
-        Self { page, cause, permissions }
+        let is_guess = task.kind == UrlKind::Guess;
+        Self { page, cause, permissions, left_out: LeftOut::default(), is_guess }
     }
 
     /// Drops what no report counts, and what does not fit a line of the journal: a site may state more than that.

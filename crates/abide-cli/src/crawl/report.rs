@@ -12,6 +12,7 @@ use url::Url;
 use crate::crawl::facts::{BackoffSpan, CrawlRequest, Fact};
 use crate::crawl::frontier::{Task, UrlKind};
 use crate::crawl::page::{Class, Page, PageRecord};
+use crate::crawl::scope::LeftOut;
 use crate::json::{millis, source_name};
 use crate::outcome::Outcome;
 
@@ -75,6 +76,8 @@ pub(crate) struct HostLine {
     pub(crate) server_errors: usize,
     /// Of those that were denied: robots.txt can't be fetched.
     pub(crate) unreachable: usize,
+    /// What its pages name, and the crawl leaves out, by reason.
+    pub(crate) left_out: LeftOut,
     #[serde(skip)]
     pub(crate) drawn: Vec<CrawlRequest>,
     #[serde(skip)]
@@ -177,7 +180,7 @@ impl Report {
         let host = self.host(host);
         host.requests += 1;
         host.robots_requests += usize::from(request.kind == UrlKind::Robots);
-        host.sitemap_requests += usize::from(request.kind == UrlKind::Sitemap);
+        host.sitemap_requests += usize::from(request.kind.is_sitemap());
         host.begun.push(request.at);
         if is_drawn {
             host.drawn.push(request);
@@ -189,8 +192,12 @@ impl Report {
         let Ok(url) = record.page.url.parse() else { return };
         let host = self.host_of(&url);
         let page = &record.page;
-        // One that is an error has named nothing, so it counts as that.
-        let is_sitemap = page.kind == UrlKind::Sitemap && page.status.is_none_or(|status| status < 400);
+        host.left_out.add_all(&record.left_out);
+        // One that is an error, or leads elsewhere, has named nothing, so it counts as that.
+        let is_sitemap = page.kind == UrlKind::Sitemap && page.status.is_none_or(|status| status < 300);
+        if record.is_guess && page.outcome == Outcome::Fetched && !is_sitemap {
+            return;
+        }
         match page.outcome {
             Outcome::Fetched if is_sitemap => host.sitemaps += 1,
             Outcome::Fetched | Outcome::Allowed => host.fetched += 1,

@@ -84,6 +84,9 @@ pub(crate) fn lines(host: &HostLine) -> Vec<String> {
         };
         lines.extend(list(word, those.map(each)));
     }
+    if !host.left_out.is_empty() {
+        lines.push(format!("left out: {}", host.left_out.text()));
+    }
     let found = host.permissions.iter().map(|(name, pages)| format!("{name} on {}", count(*pages, "page")));
     lines.extend(list("permissions", found));
     lines
