@@ -14,6 +14,7 @@ use clap::{Args, ColorChoice, Parser, Subcommand, ValueEnum};
 use ipnet::IpNet;
 use url::{Host, Url};
 
+use crate::config::ConfigNote;
 use crate::crawl::scope::Glob;
 use crate::sanitize::quoted;
 
@@ -23,12 +24,13 @@ use crate::sanitize::quoted;
 #[derive(Debug, Parser)]
 #[command(name = "abide", version, max_term_width = 100, propagate_version = true)]
 pub(crate) struct Cli {
-    /// Read options from FILE [default: abide.toml here, else abide/abide.toml among the user's configuration; none if empty]
+    /// Read options from FILE [default: abide/abide.toml among the user's configuration, and over it abide.toml here, which sets nothing
+    /// that reaches out or writes; none if empty]
     #[arg(long, global = true, value_name = "FILE", env = "ABIDE_CONFIG", help_heading = "Output")]
     pub(crate) config: Option<std::ffi::OsString>,
-    /// The file that has set options of this call.
+    /// Of files that have set options of this call.
     #[arg(skip)]
-    pub(crate) options_of: Option<PathBuf>,
+    pub(crate) config_note: Option<ConfigNote>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -315,6 +317,9 @@ pub(crate) struct CrawlArgs {
     /// Keep the pages in DIR, with an index.jsonl
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
+    /// Also write a row per URL, for spreadsheets: url, kind, status, outcome, noindex, ms, bytes, final_url, why
+    #[arg(long, value_name = "FILE.csv")]
+    pub(crate) csv: Option<PathBuf>,
     /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,

@@ -29,6 +29,14 @@ impl UrlKind {
     pub(crate) fn is_sitemap(self) -> bool {
         matches!(self, Self::Sitemap | Self::Guess)
     }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Sitemap | Self::Guess => "sitemap",
+            Self::Robots => "robots",
+        }
+    }
 }
 
 /// What became of a URL that was to be queued.

@@ -2,6 +2,7 @@
 //!
 //! One task a host at most, so a host that waits delays no other; a host that is backed off is parked until then.
 
+mod csv;
 mod facts;
 mod frontier;
 mod html;
@@ -36,6 +37,7 @@ use crate::recorder::{self, Client, Recorder, Sent};
 use crate::sanitize::{count, cut, public_url};
 use crate::status::{Status, wrong_usage};
 use crate::{online, style};
+use csv::Csv;
 use facts::{CrawlRequest, Fact, OF_PAGE, Stopwatch, Watch};
 use frontier::{Added, Frontier, Next, Task, UrlKind, known_as, requested};
 use journal::{Journal, Past};
@@ -49,10 +51,12 @@ use scope::{LeftOut, Reason, Scope};
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let given = absolute_urls(&args.urls)?;
     let urls: Vec<Url> = given.iter().flatten().map(|(_, url)| url.clone()).collect();
-    if let Some(path) = &args.report {
-        // Better now than after the crawl.
-        are_apart(path, args.save.as_deref())?;
-        can_write(path)?;
+    for (option, path) in [("--report", &args.report), ("--csv", &args.csv)] {
+        if let Some(path) = path {
+            // Better now than after the crawl.
+            are_apart(option, path, args.save.as_deref())?;
+            can_write(path)?;
+        }
     }
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
@@ -73,11 +77,11 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     online::observed(&online, move |event| watching.observe(event), call)
 }
 
-/// Refuses a report where the directory to save to is to be made, or one above it.
-fn are_apart(report: &Path, save: Option<&Path>) -> anyhow::Result<()> {
+/// Refuses a file where the directory to save to is to be made, or one above it.
+fn are_apart(option: &str, file: &Path, save: Option<&Path>) -> anyhow::Result<()> {
     let Some(save) = save else { return Ok(()) };
-    if path::absolute(save)?.starts_with(path::absolute(report)?) {
-        let text = format!("expected a file for --report, found {}, a directory of --save", report.display());
+    if path::absolute(save)?.starts_with(path::absolute(file)?) {
+        let text = format!("expected a file for {option}, found {}, a directory of --save", file.display());
         return wrong_usage(text);
     }
     Ok(())
@@ -116,6 +120,7 @@ struct Crawl {
     report: Report,
     progress: ProgressLine,
     save: Option<Save>,
+    csv: Option<Csv>,
     running: JoinSet<Done>,
     in_flight: HashMap<String, (Task, Recorder)>,
     fetched: usize,
@@ -148,6 +153,7 @@ impl Crawl {
         frontier.limits = args.host_max_pages.iter().cloned().collect();
         let mut report = Report::new(args.report.is_some());
         let (journal, save, leaves_more) = begin(&args, urls, &mut frontier, &mut report)?;
+        let csv = args.csv.as_deref().map(|path| Csv::to(path, report.is_going_on)).transpose()?;
         let time = Stopwatch::going_on(report.lasted);
         watch.begin(time);
         Ok(Self {
@@ -165,6 +171,7 @@ impl Crawl {
             frontier,
             journal,
             save,
+            csv,
             time,
             watch,
         })
@@ -274,10 +281,13 @@ impl Crawl {
             self.queue_from(&task, &answer, &body, &mut left_out)?;
         }
         record.left_out = left_out;
+        // One that is left for a call to come is listed by that one.
+        let is_last = !answer.is_left || self.journal.is_none();
+        if let Some(csv) = self.csv.as_mut().filter(|_| is_last) {
+            csv.page(&record.page)?;
+        }
         if task.kind == UrlKind::Page {
             self.fetched += usize::from(is_counted);
-            // One that is left for a call to come is listed by that one.
-            let is_last = !answer.is_left || self.journal.is_none();
             if let Some(save) = self.save.as_mut().filter(|_| is_last) {
                 save.page(&answer, &body)?;
             }

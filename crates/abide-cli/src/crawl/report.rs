@@ -25,6 +25,8 @@ pub(crate) struct Report {
     pub(crate) pages: Vec<Page>,
     keeps_pages: bool,
     pub(crate) interrupted: bool,
+    /// An earlier run has begun it.
+    pub(crate) is_going_on: bool,
     pub(crate) lasted: Duration,
 }
 
@@ -169,7 +171,10 @@ impl Report {
             Fact::Unsent(host) => self.host(host).forget_unsent(),
             Fact::Back(url) => self.host_of(&url).requeued += 1,
             Fact::Done(record) => self.done(*record),
-            Fact::Resumed => self.hosts.values_mut().for_each(HostLine::measure_gaps),
+            Fact::Resumed => {
+                self.is_going_on = true;
+                self.hosts.values_mut().for_each(HostLine::measure_gaps);
+            }
         }
     }
 

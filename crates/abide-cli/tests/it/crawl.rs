@@ -114,6 +114,32 @@ async fn the_report_is_one_page_with_every_request() {
 }
 
 #[tokio::test]
+async fn the_table_has_a_row_per_url_over_all_calls() {
+    let server = sites().await;
+    let (directory, store) = store();
+    let path = directory.place("pages.csv");
+    std::fs::write(&path, "an old one, longer than what is written now".repeat(100)).unwrap();
+    for _ in 0..2 {
+        online(&server, format!("crawl --max-pages 2 --store {store} --csv {path} a.example/"))
+            .await
+            .ends_with(0);
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut rows: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(9, ',').collect()).collect();
+    assert_eq!(rows.remove(0).join(" "), "url kind status outcome noindex ms bytes final_url why");
+    let paths: Vec<&str> = rows.iter().map(|row| row[0].rsplit_once(".example").unwrap().1).collect();
+    assert!(
+        paths.iter().zip(["/", "/1", "/2", "/secret/x", "/deep"]).all(|(path, end)| path.ends_with(end)),
+        "{paths:?}"
+    );
+    assert_eq!(
+        (rows[1][1..5].join(" "), rows[3][1..5].join(" ")),
+        ("page 200 fetched false".into(), "page  denied ".into())
+    );
+    assert!(rows[3][8].contains("Disallow: /secret"), "{text}");
+}
+
+#[tokio::test]
 async fn a_time_out_is_drawn_as_long_as_it_took() {
     let server = Server::without_rules(|_| Reply::html("late").after(Duration::from_secs(600))).await;
     let directory = directory();
