@@ -314,10 +314,13 @@ pub(crate) struct CrawlArgs {
     /// Start again instead of resuming an interrupted crawl of these URLs (with --store redb:PATH)
     #[arg(long)]
     pub(crate) restart: bool,
+    /// List only the pages that have changed since the last crawl with this store, or are new (with --store redb:PATH)
+    #[arg(long)]
+    pub(crate) changed: bool,
     /// Keep the pages in DIR, with an index.jsonl
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
-    /// Also write a row per URL, for spreadsheets: url, kind, status, outcome, noindex, ms, bytes, final_url, why
+    /// Also write a row per URL, for spreadsheets: url, kind, status, outcome, noindex, ms, bytes, final_url, why, changed
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) csv: Option<PathBuf>,
     /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs

@@ -16,6 +16,7 @@ use abide::{
 use abide_http::root_cause;
 use abide_permissions::{Preference, Question};
 use anstyle::Style;
+use http::header::{ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED};
 use serde::Serialize;
 use url::Url;
 
@@ -81,7 +82,7 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
 async fn fetch_all(args: &FetchArgs, urls: &[Given<Url>], client: &Client) -> anyhow::Result<Status> {
     let fetch = |text, _| async move {
         let recorder = Recorder::with_page_max(args.page_timeout);
-        ask(client, text, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
+        ask(client, text, &recorder, Options::new(), HeaderMap::new(), |_| ControlFlow::Continue(())).await
     };
     online::in_order(&args.online, urls, fetch, |answer| {
         show(args, &answer, false)?;
@@ -106,7 +107,7 @@ async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> 
         written = write(&mut out, path, chunk);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let answer = ask(client, url, &recorder, Options::new(), sink).await;
+    let answer = ask(client, url, &recorder, Options::new(), HeaderMap::new(), sink).await;
     let is_fetched = answer.line.outcome == Outcome::Fetched;
     // A page without a body is an empty file, not none.
     let ended = if is_fetched { write(&mut out, path, &[]) } else { Ok(()) };
@@ -149,6 +150,10 @@ pub(crate) struct FetchAnswer {
     pub(crate) redirect: Option<RedirectAnswer>,
     /// The header field that is as a meta of this name: it leads to another page.
     pub(crate) refresh: Option<String>,
+    /// Set by a crawl that knows an earlier version.
+    pub(crate) changed: Option<bool>,
+    /// The header fields that tell its version.
+    pub(crate) validators: HeaderMap,
     /// Whether the page's own rules permit its links to be followed.
     pub(crate) may_follow: bool,
     /// Why, if they do not.
@@ -186,16 +191,17 @@ impl RedirectAnswer {
     }
 }
 
-/// Fetches `text`; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
+/// Fetches `text`, with these header fields besides its own; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
 pub(crate) async fn ask(
     Client { abide, http }: &Client,
     text: &str,
     recorder: &Recorder,
     options: Options,
+    fields: HeaderMap,
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> FetchAnswer {
     // As it was given: its user information goes to the site, and is shown nowhere.
-    let mut request = http.get(text).abide(options).with_extension(recorder.clone());
+    let mut request = http.get(text).headers(fields).abide(options).with_extension(recorder.clone());
     let mut extensions = std::mem::take(request.extensions());
     let answered = match request.build() {
         Ok(request) => http.execute_with_extensions(request, &mut extensions).await,
@@ -251,6 +257,9 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
     let lines = response.headers().get_all(http::header::CONTENT_TYPE).into_iter();
     let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
     answer.content_type = (!lines.is_empty()).then(|| lines.join(", "));
+    let is_validator = |(name, _): &(&HeaderName, &HeaderValue)| [ETAG, LAST_MODIFIED].contains(name);
+    let validators = response.headers().iter().filter(is_validator);
+    answer.validators = validators.map(|(name, value)| (name.clone(), value.clone())).collect();
     let refresh = response.headers().get("refresh");
     answer.refresh = refresh.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let line = &mut answer.line;

@@ -14,7 +14,8 @@ pub(crate) struct Csv {
 }
 
 /// The keys of `--json`.
-const COLUMNS: [&str; 9] = ["url", "kind", "status", "outcome", "noindex", "ms", "bytes", "final_url", "why"];
+const COLUMNS: [&str; 10] =
+    ["url", "kind", "status", "outcome", "noindex", "ms", "bytes", "final_url", "why", "changed"];
 
 impl Csv {
     /// A file that is written anew, unless the crawl goes on.
@@ -43,6 +44,7 @@ impl Csv {
             text(page.bytes.map(|bytes| bytes.to_string())),
             text(page.final_url.clone()),
             page.why.clone(),
+            text(page.changed.map(|changed| changed.to_string())),
         ])
     }
 

@@ -62,6 +62,8 @@ pub(crate) struct Task {
     pub(crate) tries: u16,
     /// Redirects that have led here, one behind the other.
     pub(crate) hops: u8,
+    /// It is not asked for conditionally: what is known of its last version is not enough.
+    pub(crate) is_whole: bool,
     /// The redirect that has led here asks to wait until then. The rest of the queue goes on meanwhile.
     pub(crate) not_before: Option<Instant>,
 }
@@ -163,7 +165,17 @@ impl Frontier {
         let queue = &mut self.hosts.entry(host.clone()).or_insert_with(|| HostQueue::of(url)).queue;
         let mut url = url.clone();
         url.set_fragment(None);
-        queue.push_back(Task { url, host, depth, kind, deferrals: 0, tries: 0, hops, not_before });
+        queue.push_back(Task {
+            url,
+            host,
+            depth,
+            kind,
+            deferrals: 0,
+            tries: 0,
+            hops,
+            is_whole: false,
+            not_before,
+        });
         Added::New
     }
 

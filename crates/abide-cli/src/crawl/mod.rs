@@ -15,6 +15,7 @@ mod save;
 pub(crate) mod scope;
 mod sitemap;
 pub(crate) mod summary;
+mod versions;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{self, Path};
@@ -47,6 +48,7 @@ use progress::ProgressLine;
 use report::{HostLine, Report};
 use save::{Body, SITEMAP_MAX, Save};
 use scope::{LeftOut, Reason, Scope};
+use versions::{Version, Versions};
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let given = absolute_urls(&args.urls)?;
@@ -57,6 +59,9 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
             are_apart(option, path, args.save.as_deref())?;
             can_write(path)?;
         }
+    }
+    if args.changed && !matches!(args.online.store, StoreArg::Redb(_)) {
+        return wrong_usage("--changed needs --store redb:PATH, where the versions of the pages are kept");
     }
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
@@ -121,6 +126,7 @@ struct Crawl {
     progress: ProgressLine,
     save: Option<Save>,
     csv: Option<Csv>,
+    versions: Option<Versions>,
     running: JoinSet<Done>,
     in_flight: HashMap<String, (Task, Recorder)>,
     fetched: usize,
@@ -143,6 +149,8 @@ struct Done {
     sent: Vec<Sent>,
     ended: Instant,
     body: Body,
+    /// The version that is known.
+    version: Option<Version>,
 }
 
 impl Crawl {
@@ -153,6 +161,10 @@ impl Crawl {
         frontier.limits = args.host_max_pages.iter().cloned().collect();
         let mut report = Report::new(args.report.is_some());
         let (journal, save, leaves_more) = begin(&args, urls, &mut frontier, &mut report)?;
+        let versions = match &args.online.store {
+            StoreArg::Redb(store) => Some(Versions::beside(store)?),
+            StoreArg::Memory | StoreArg::Redis(_) => None,
+        };
         let csv = args.csv.as_deref().map(|path| Csv::to(path, report.is_going_on)).transpose()?;
         let time = Stopwatch::going_on(report.lasted);
         watch.begin(time);
@@ -172,6 +184,7 @@ impl Crawl {
             journal,
             save,
             csv,
+            versions,
             time,
             watch,
         })
@@ -244,17 +257,22 @@ impl Crawl {
         let redirects = RedirectPolicy::default().with_hops_max(0).with_response_at_limit(true);
         let options = Options::new().with_redirects(redirects);
         let mut body = Body::of(task.kind);
+        let version = self.versions.as_ref().and_then(|versions| versions.get(&task.url));
+        // A page that is to be saved is needed whole, unless only what has changed is wanted.
+        let is_whole = task.is_whole || self.args.save.is_some() && !self.args.changed;
+        let condition = version.as_ref().filter(|_| !is_whole).map(|version| version.condition(task.kind));
+        let condition = condition.unwrap_or_default();
         let client = self.client.clone();
         self.running.spawn(async move {
             let sink = |chunk: &[u8]| body.push(chunk);
-            let asked = fetch::ask(&client, task.url.as_str(), &recorder, options, sink);
+            let asked = fetch::ask(&client, task.url.as_str(), &recorder, options, condition, sink);
             let answer = OF_PAGE.scope((), asked).await;
-            Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
+            Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body, version }
         });
     }
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
-        let Done { task, mut answer, sent, ended, body } = done;
+        let Done { task, mut answer, sent, ended, body, version } = done;
         self.in_flight.remove(&task.host);
         self.sent(task.kind, &sent, Some(ended))?;
         if answer.line.outcome == Outcome::Refused {
@@ -272,18 +290,32 @@ impl Crawl {
         if comes_again {
             return Ok(());
         }
+        let is_start = self.frontier.is_start(&task);
+        let digest = digest(&answer, &body);
+        answer.changed = version.as_ref().zip(digest).map(|(version, digest)| version.is_changed(digest));
+        let found = match version {
+            Some(version) if is_unchanged(&answer) => {
+                answer.changed = Some(false);
+                Some(version.found)
+            }
+            _ => found(&task, &answer, &body, is_start),
+        };
         let ms = sent.last().map(|last| millis(ended.saturating_duration_since(last.at)));
         let mut record = PageRecord::new(&task, &answer, ms);
         self.show(&record.page)?;
         record.cut();
         self.queue_sitemaps(&task, &answer)?;
-        if is_fetched {
-            self.queue_from(&task, &answer, &body, &mut left_out)?;
+        if let Some(found) = found {
+            self.queue_found(&task, &answer, &found, &mut left_out)?;
+            self.keep_version(&task, &answer, digest, found)?;
+        } else {
+            self.keep_version(&task, &answer, digest, Found::default())?;
         }
         record.left_out = left_out;
         // One that is left for a call to come is listed by that one.
         let is_last = !answer.is_left || self.journal.is_none();
-        if let Some(csv) = self.csv.as_mut().filter(|_| is_last) {
+        let is_listed = is_last && (!self.args.changed || record.page.is_news());
+        if let Some(csv) = self.csv.as_mut().filter(|_| is_listed) {
             csv.page(&record.page)?;
         }
         if task.kind == UrlKind::Page {
@@ -347,6 +379,11 @@ impl Crawl {
             let (url, wait) = (with_user_of(&task.url, &redirect.url), redirect.wait);
             return self.put_back(Task { url, hops: task.hops.saturating_add(1), ..task.clone() }, wait);
         }
+        let is_lost = task.kind == UrlKind::Page && answer.follow == Preference::Unknown;
+        if is_unchanged(answer) && is_lost && !task.is_whole {
+            // What it permits is no longer known: only the whole page says that.
+            return self.put_back(Task { is_whole: true, ..task.clone() }, Duration::ZERO);
+        }
         // Also one whose body broke off.
         let is_throttled = answer.line.status.is_some_and(is_throttle);
         if !is_throttled || task.tries >= TRIES_MAX {
@@ -373,11 +410,14 @@ impl Crawl {
 
     /// With `--json` each page as it comes, and with `-v` a line for it.
     fn show(&self, page: &Page) -> anyhow::Result<()> {
-        let output = &self.args.online.output;
+        let (output, only_changed) = (&self.args.online.output, self.args.changed);
+        if only_changed && !page.is_news() {
+            return Ok(());
+        }
         self.progress.suspended(|| {
             if output.json {
                 style::print_json(page)
-            } else if output.verbose {
+            } else if output.verbose || only_changed {
                 summary::print_page(page)
             } else {
                 Ok(())
@@ -502,26 +542,30 @@ impl Crawl {
         ours.iter().try_for_each(|url| self.queue(&public_url(url), task.depth, UrlKind::Sitemap).map(|_| ()))
     }
 
-    /// The links of a page, or what a sitemap names.
-    fn queue_from(
+    fn queue_found(
         &mut self,
         task: &Task,
         answer: &FetchAnswer,
-        body: &Body,
+        found: &Found,
         left_out: &mut LeftOut,
     ) -> anyhow::Result<()> {
-        // The links of an error page are not the site's.
-        if !answer.line.status.is_some_and(|status| (200..300).contains(&status)) {
-            return Ok(());
+        if found.is_sitemap || task.kind.is_sitemap() {
+            self.queue_listed(task, found, left_out)
+        } else {
+            self.queue_links(task, answer, found, left_out)
         }
-        let is_start = self.frontier.is_start(task);
-        match found(task, answer, body, is_start) {
-            Some(found) if found.is_sitemap || task.kind.is_sitemap() => {
-                self.queue_listed(task, &found, left_out)
-            }
-            Some(found) => self.queue_links(task, answer, found, left_out),
-            None => Ok(()),
-        }
+    }
+
+    /// What is to be known of the page in the next crawl with this store.
+    fn keep_version(
+        &mut self,
+        task: &Task,
+        answer: &FetchAnswer,
+        digest: Option<u64>,
+        found: Found,
+    ) -> anyhow::Result<()> {
+        let (Some(versions), Some(digest)) = (&mut self.versions, digest) else { return Ok(()) };
+        versions.set(&task.url, &Version::new(&answer.validators, task.kind, digest, found))
     }
 
     /// What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
@@ -548,22 +592,25 @@ impl Crawl {
         &mut self,
         task: &Task,
         answer: &FetchAnswer,
-        mut found: Found,
+        found: &Found,
         left_out: &mut LeftOut,
     ) -> anyhow::Result<()> {
         let url = requested(&task.url);
-        if self.args.ignore_nofollow {
-            found.pages.append(&mut found.nofollow);
-        } else if !answer.may_follow {
+        let ignores = self.args.ignore_nofollow;
+        let (mut pages, mut nofollow) = (found.pages.as_slice(), found.nofollow.as_slice());
+        if !ignores && !answer.may_follow {
             let is_known = answer.follow == Preference::Disallow;
-            let reason = if is_known { Reason::Nofollow } else { Reason::UnknownHead };
-            left_out.add(reason, found.pages.len());
-            found.pages.clear();
+            left_out.add(if is_known { Reason::Nofollow } else { Reason::UnknownHead }, pages.len());
+            pages = &[];
         }
-        left_out.add(Reason::Nofollow, found.nofollow.len());
+        if !ignores {
+            left_out.add(Reason::Nofollow, nofollow.len());
+            nofollow = &[];
+        }
         left_out.add(Reason::Frames, found.frames);
         let depth = task.depth.saturating_add(1);
-        let followed = self.queue_all(&url, &found.pages, found.is_cut, depth, UrlKind::Page, left_out)?;
+        let followed = self.queue_all(&url, pages, found.is_cut, depth, UrlKind::Page, left_out)?
+            + self.queue_all(&url, nofollow, false, depth, UrlKind::Page, left_out)?;
         if followed == 0 && self.frontier.is_start(task) && self.args.max_depth != Some(0) {
             self.barren.0 += 1;
             let why = if left_out.is_empty() { "it has no links".to_owned() } else { left_out.text() };
@@ -622,6 +669,7 @@ impl Crawl {
             summary::print(&self.report)
         };
         let is_finished = is_whole && in_flight.is_empty() && self.frontier.len() == 0 && !self.leaves_more;
+        let logged = logged.and(self.versions.as_mut().map_or(Ok(()), Versions::flush));
         let path = self.journal.take().map(|journal| journal.end(is_finished)).transpose()?;
         if self.report.interrupted {
             let next = match (&path, &self.args.online.store) {
@@ -679,8 +727,31 @@ fn with_user_of(from: &Url, to: &Url) -> Url {
     to
 }
 
+/// The site says that the version of an earlier crawl is the one that it has.
+fn is_unchanged(answer: &FetchAnswer) -> bool {
+    answer.line.outcome == Outcome::Fetched && answer.line.status == Some(304)
+}
+
+/// Tells one version of a page from another: its content, or only that it is gone, or has moved. `None`: the site has not said.
+fn digest(answer: &FetchAnswer, body: &Body) -> Option<u64> {
+    let line = &answer.line;
+    let status = line.status.filter(|_| line.outcome == Outcome::Fetched)?;
+    let content = match status {
+        200..=299 => body.bytes.as_slice(),
+        301 | 302 | 303 | 307 | 308 | 404 | 410 => line.final_url.as_deref().unwrap_or_default().as_bytes(),
+        _ => return None,
+    };
+    Some(versions::digest([&status.to_be_bytes(), content]))
+}
+
 /// What a page or a sitemap names. `None`: it is neither.
 fn found(task: &Task, answer: &FetchAnswer, body: &Body, is_start: bool) -> Option<Found> {
+    let line = &answer.line;
+    // The links of an error page are not the site's.
+    let is_page = line.status.is_some_and(|status| (200..300).contains(&status));
+    if line.outcome != Outcome::Fetched || !is_page {
+        return None;
+    }
     let (url, content_type) = (requested(&task.url), answer.content_type.as_deref());
     if task.kind.is_sitemap() || is_start && sitemap::is_sitemap(content_type, &body.bytes) {
         return Some(sitemap::of_sitemap(&url, content_type, &body.bytes, SITEMAP_MAX));

@@ -32,6 +32,9 @@ pub(crate) struct Page {
     pub(crate) preferences_known: Option<bool>,
     #[serde(flatten)]
     pub(crate) answers: Answers,
+    /// Whether it is another than in an earlier crawl with this store; `None`: it was in none.
+    #[serde(default)]
+    pub(crate) changed: Option<bool>,
 }
 
 /// What a response comes to, by its status.
@@ -39,6 +42,8 @@ pub(crate) struct Page {
 pub(crate) enum Class {
     /// 2xx.
     Ok,
+    /// 304: it is as in an earlier crawl.
+    Unchanged,
     /// 3xx: where it leads is a URL of its own.
     Redirected,
     /// 4xx.
@@ -57,6 +62,11 @@ impl Page {
         without_url(&self.why, &self.url).unwrap_or(&self.why)
     }
 
+    /// It is new, or has changed since an earlier crawl.
+    pub(crate) fn is_news(&self) -> bool {
+        self.outcome == Outcome::Fetched && self.changed != Some(false)
+    }
+
     /// `None`: there was no whole response.
     pub(crate) fn class(&self) -> Option<Class> {
         if self.outcome != Outcome::Fetched {
@@ -65,6 +75,7 @@ impl Page {
         Some(match self.status? {
             400..500 => Class::ClientError,
             500.. => Class::ServerError,
+            304 => Class::Unchanged,
             300..400 => Class::Redirected,
             _ => Class::Ok,
         })
@@ -117,6 +128,7 @@ impl PageRecord {
             preferences: line.preferences.clone(),
             preferences_known: line.preferences_known,
             answers: line.answers.clone(),
+            changed: answer.changed,
         };
         let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
         let stated = line.permissions.iter().flat_map(|tags| &tags.stated).map(|name| (*name).to_owned());

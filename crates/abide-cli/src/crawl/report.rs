@@ -71,7 +71,7 @@ pub(crate) struct HostLine {
     pub(crate) robots_requests: usize,
     /// Requests that were for sitemaps, hops among them.
     pub(crate) sitemap_requests: usize,
-    /// This field and the next three are those that were fetched, by their [`Class`].
+    /// This field, the next three, and `unchanged` are those that were fetched, by their [`Class`].
     pub(crate) ok: usize,
     pub(crate) redirected: usize,
     pub(crate) client_errors: usize,
@@ -80,6 +80,8 @@ pub(crate) struct HostLine {
     pub(crate) unreachable: usize,
     /// What its pages name, and the crawl leaves out, by reason.
     pub(crate) left_out: LeftOut,
+    /// Of those that were fetched: they are as in an earlier crawl.
+    pub(crate) unchanged: usize,
     #[serde(skip)]
     pub(crate) drawn: Vec<CrawlRequest>,
     #[serde(skip)]
@@ -199,7 +201,8 @@ impl Report {
         let page = &record.page;
         host.left_out.add_all(&record.left_out);
         // One that is an error, or leads elsewhere, has named nothing, so it counts as that.
-        let is_sitemap = page.kind == UrlKind::Sitemap && page.status.is_none_or(|status| status < 300);
+        let is_sitemap =
+            page.kind == UrlKind::Sitemap && page.status.is_none_or(|status| status < 300 || status == 304);
         if record.is_guess && page.outcome == Outcome::Fetched && !is_sitemap {
             return;
         }
@@ -213,6 +216,7 @@ impl Report {
         }
         match page.class().filter(|_| !is_sitemap) {
             Some(Class::Ok) => host.ok += 1,
+            Some(Class::Unchanged) => host.unchanged += 1,
             Some(Class::Redirected) => host.redirected += 1,
             Some(Class::ClientError) => host.client_errors += 1,
             Some(Class::ServerError) => host.server_errors += 1,

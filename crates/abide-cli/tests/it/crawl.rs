@@ -126,7 +126,7 @@ async fn the_table_has_a_row_per_url_over_all_calls() {
     }
     let text = std::fs::read_to_string(&path).unwrap();
     let mut rows: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(9, ',').collect()).collect();
-    assert_eq!(rows.remove(0).join(" "), "url kind status outcome noindex ms bytes final_url why");
+    assert_eq!(rows.remove(0).join(" "), "url kind status outcome noindex ms bytes final_url why,changed");
     let paths: Vec<&str> = rows.iter().map(|row| row[0].rsplit_once(".example").unwrap().1).collect();
     assert!(
         paths.iter().zip(["/", "/1", "/2", "/secret/x", "/deep"]).all(|(path, end)| path.ends_with(end)),
