@@ -13,7 +13,11 @@
 //! ```
 //!
 //! What the file sets becomes arguments, so it is read and refused as those are: there is one list of options.
+//!
+//! The file of the working directory may be that of a stranger, whose archive was unpacked there: what it sets is said, and it sets nothing
+//! that reaches out or writes.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -38,22 +42,16 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
         }
         Err(error) => return Err(error),
     };
-    let Some(path) = file(&matches) else {
+    let files = files(&matches).into_iter().map(|file| file.read(&command)).collect::<Result<Vec<_>, _>>()?;
+    if files.is_empty() {
         return missing.map_or_else(|| Cli::from_arg_matches(&matches), Err);
-    };
-    let wrong = |place: String, what: &str| {
-        clap::Error::raw(ErrorKind::InvalidValue, format!("{}{place}: {what}", path.display()))
-    };
-    let in_file = |what: &str| wrong(String::new(), what);
-    let text = std::fs::read_to_string(&path).map_err(|error| in_file(&error.to_string()))?;
-    let table: Table = text.parse().map_err(|error: toml::de::Error| {
-        let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
-        // What is missing at the end is missing on the last line.
-        let line = (before.matches('\n').count() + 1).min(text.lines().count());
-        wrong(format!(":{line}"), error.message())
-    })?;
-    let added = added(&table, &command, &matches).map_err(|error| in_file(&error))?;
-    let has_options = !added.is_empty();
+    }
+    let note = note(&files, &command, &matches);
+    let names: Vec<String> = files.iter().map(|file| file.path.display().to_string()).collect();
+    let in_files =
+        |what: &str| clap::Error::raw(ErrorKind::InvalidValue, format!("{}: {what}", names.join(" and ")));
+    let table = files.into_iter().fold(Table::new(), |table, file| over(table, file.table));
+    let added = added(&table, &command, &matches).map_err(|error| in_files(&error))?;
     // Right behind the name of the call: of two values for one host the last counts, which is that of the command line.
     let call = matches.subcommand_name().unwrap_or_default();
     let is_call = |pair: &[OsString]| matches!(pair, [before, word] if before != "--config" && word == call);
@@ -61,46 +59,145 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     arguments.splice(place..place, added.into_iter().map(OsString::from));
     let matches = command.try_get_matches_from(&arguments).map_err(|error| match missing {
         Some(missing) if error.kind() == ErrorKind::MissingRequiredArgument => missing,
-        _ => in_file(&one_line(&error.render().to_string())),
+        _ => in_files(&one_line(&error.render().to_string())),
     })?;
     let cli = Cli::from_arg_matches(&matches)?;
-    Ok(Cli { options_of: has_options.then_some(path), ..cli })
+    Ok(Cli { config_note: note, ..cli })
 }
 
-/// The file that was named, else that of the directory, else that of the user.
-fn file(matches: &ArgMatches) -> Option<PathBuf> {
-    let (_, call) = matches.subcommand()?;
+/// What there is to say of the files whose options count in a call.
+#[derive(Debug)]
+pub(crate) struct ConfigNote {
+    pub(crate) text: String,
+    /// One was found in the working directory, which is said in any case.
+    pub(crate) is_here: bool,
+}
+
+/// A file of options.
+#[derive(Debug)]
+struct ConfigFile {
+    path: PathBuf,
+    /// It was found in the working directory, and not named.
+    is_here: bool,
+    table: Table,
+    /// Options that do not count, because the file was found.
+    dropped: BTreeSet<String>,
+}
+
+impl ConfigFile {
+    fn at(path: PathBuf, is_here: bool) -> Self {
+        Self { path, is_here, table: Table::new(), dropped: BTreeSet::new() }
+    }
+
+    fn read(mut self, command: &clap::Command) -> Result<Self, clap::Error> {
+        let wrong = |place: String, what: &str| {
+            clap::Error::raw(ErrorKind::InvalidValue, format!("{}{place}: {what}", self.path.display()))
+        };
+        let in_file = |what: &str| wrong(String::new(), what);
+        let text = std::fs::read_to_string(&self.path).map_err(|error| in_file(&error.to_string()))?;
+        let mut table: Table = text.parse().map_err(|error: toml::de::Error| {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            // What is missing at the end is missing on the last line.
+            let line = (before.matches('\n').count() + 1).min(text.lines().count());
+            wrong(format!(":{line}"), error.message())
+        })?;
+        check(&table, command).map_err(|error| in_file(&error))?;
+        if self.is_here {
+            drop_reserved(&mut table, &mut self.dropped);
+        }
+        self.table = table;
+        Ok(self)
+    }
+}
+
+/// What reaches out, writes, or says whom to trust.
+fn drop_reserved(table: &mut Table, dropped: &mut BTreeSet<String>) {
+    table.retain(|key, value| match value {
+        Value::Table(own) => {
+            drop_reserved(own, dropped);
+            true
+        }
+        _ if RESERVED.contains(&key) => {
+            dropped.insert(key.to_owned());
+            false
+        }
+        _ => true,
+    });
+}
+
+/// The options of `upper`, and those of `lower` that it does not set.
+fn over(mut lower: Table, upper: Table) -> Table {
+    for (key, value) in upper {
+        let value = match (lower.remove(&key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => Value::Table(over(below, above)),
+            (_, value) => value,
+        };
+        lower.insert(key, value);
+    }
+    lower
+}
+
+fn note(files: &[ConfigFile], command: &clap::Command, matches: &ArgMatches) -> Option<ConfigNote> {
+    let counts =
+        |file: &&ConfigFile| added(&file.table, command, matches).is_ok_and(|added| !added.is_empty());
+    let counting: Vec<&ConfigFile> = files.iter().filter(counts).collect();
+    let names: Vec<String> = counting.iter().map(|file| file.path.display().to_string()).collect();
+    let mut text = match names.is_empty() {
+        true => String::new(),
+        false => format!("with options from {}; --config \"\" reads none", names.join(" and ")),
+    };
+    let dropped: Vec<&str> = files.iter().flat_map(|file| &file.dropped).map(String::as_str).collect();
+    if !dropped.is_empty() {
+        let what = dropped.join(", ");
+        let before = if text.is_empty() { "" } else { "; " };
+        text.push_str(&format!(
+            "{before}of the {NAME} found here, {what} would count only with --config {NAME}"
+        ));
+    }
+    let is_here = !dropped.is_empty() || counting.iter().any(|file| file.is_here);
+    (!text.is_empty()).then_some(ConfigNote { text, is_here })
+}
+
+/// The file that was named, else that of the user, and over it that of the working directory.
+fn files(matches: &ArgMatches) -> Vec<ConfigFile> {
+    let Some((_, call)) = matches.subcommand() else { return Vec::new() };
     if let Some(path) = call.get_one::<OsString>("config") {
-        return Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
+        let named = Some(PathBuf::from(path)).filter(|path| !path.as_os_str().is_empty());
+        return named.map(|path| ConfigFile::at(path, false)).into_iter().collect();
     }
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     // XDG Base Directory: where the variable is unset or empty, $HOME/.config.
     let home = variable("XDG_CONFIG_HOME").or_else(|| Some(variable("HOME")?.join(".config")));
-    let places = [Some(PathBuf::from(NAME)), home.map(|home| home.join("abide").join(NAME))];
-    places.into_iter().flatten().find(|path| path.is_file())
+    let own = home.map(|home| ConfigFile::at(home.join("abide").join(NAME), false));
+    let places = own.into_iter().chain([ConfigFile::at(PathBuf::from(NAME), true)]);
+    places.filter(|file| file.path.is_file()).collect()
+}
+
+/// Every option is one that some call has.
+fn check(table: &Table, command: &clap::Command) -> Result<(), String> {
+    for (key, value) in table {
+        match value {
+            Value::Table(_) if key == "host" => {}
+            Value::Table(own) => {
+                let wrong = || format!("expected a table of a call or of a host, found [{}]", quoted(key));
+                let call = command.find_subcommand(key).ok_or_else(wrong)?;
+                for option in own.keys() {
+                    known(option, [call].into_iter()).map_err(|error| format!("[{key}]: {error}"))?;
+                }
+            }
+            _ => known(key, command.get_subcommands())?,
+        }
+    }
+    Ok(())
 }
 
 /// The arguments that `table` comes to for this call: what the command line and the environment do not set.
 fn added(table: &Table, command: &clap::Command, matches: &ArgMatches) -> Result<Vec<String>, String> {
     let Some((name, given)) = matches.subcommand() else { return Ok(Vec::new()) };
-    let mut options = Table::new();
-    let mut hosts = None;
-    for (key, value) in table {
-        match value {
-            Value::Table(table) if key == "host" => hosts = Some(table),
-            Value::Table(table) => {
-                let wrong = || format!("expected a table of a call or of a host, found [{}]", quoted(key));
-                let call = command.find_subcommand(key).ok_or_else(wrong)?;
-                for option in table.keys() {
-                    known(option, [call].into_iter()).map_err(|error| format!("[{key}]: {error}"))?;
-                }
-            }
-            value => {
-                known(key, command.get_subcommands())?;
-                options.insert(key.clone(), value.clone());
-            }
-        }
-    }
+    let is_option = |(_, value): &(&String, &Value)| !value.is_table();
+    let mut options: Table =
+        table.iter().filter(is_option).map(|(key, value)| (key.clone(), value.clone())).collect();
+    let hosts = table.get("host").and_then(Value::as_table);
     if let Some(Value::Table(own)) = table.get(name) {
         options.extend(own.clone());
     }
@@ -192,4 +289,22 @@ pub(crate) fn one_line(text: &str) -> String {
 }
 
 /// As it is called, wherever it lies.
-pub(crate) const NAME: &str = "abide.toml";
+const NAME: &str = "abide.toml";
+
+/// Options that count only from a file that the user has chosen: they send requests elsewhere, send or trust something else, or write files.
+const RESERVED: [&str; 14] = [
+    "allow-net",
+    "resolve",
+    "proxy",
+    "noproxy",
+    "files-from",
+    "report",
+    "save",
+    "warc",
+    "csv",
+    "output",
+    "cacert",
+    "key",
+    "header",
+    "store",
+];

@@ -8,13 +8,15 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use abide::pacing::{WaitRequest, wait_request};
 use abide::{
     Abide, Denied, DeniedKind, Failure, HeadEnd, Hop, Options, RedirectHistory, RequestBuilderExt,
-    ResponseExt,
+    ResponseExt, Stopped,
 };
 use abide_http::root_cause;
 use abide_permissions::{Preference, Question};
 use anstyle::Style;
+use http::header::{ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED};
 use serde::Serialize;
 use url::Url;
 
@@ -82,7 +84,7 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
 async fn fetch_all(args: &FetchArgs, urls: &[Given<Url>], client: &Client) -> anyhow::Result<Status> {
     let fetch = |text, _| async move {
         let recorder = Recorder::with_page_max(args.page_timeout);
-        ask(client, text, &recorder, Options::new(), |_| ControlFlow::Continue(())).await
+        ask(client, text, &recorder, Options::new(), HeaderMap::new(), |_| ControlFlow::Continue(())).await
     };
     let status = online::in_order(&args.online, urls, fetch, |answer| {
         show(args, &answer, false)?;
@@ -109,7 +111,7 @@ async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> 
         written = write(&mut out, path, chunk);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let answer = ask(client, url, &recorder, Options::new(), sink).await;
+    let answer = ask(client, url, &recorder, Options::new(), HeaderMap::new(), sink).await;
     let is_fetched = answer.line.outcome == Outcome::Fetched;
     // A page without a body is an empty file, not none.
     let ended = if is_fetched { write(&mut out, path, &[]) } else { Ok(()) };
@@ -148,8 +150,18 @@ fn show(args: &FetchArgs, answer: &FetchAnswer, is_piped: bool) -> anyhow::Resul
 pub(crate) struct FetchAnswer {
     pub(crate) line: FetchLine,
     pub(crate) content_type: Option<String>,
+    /// Where the response redirects to, if that is left to the caller.
+    pub(crate) redirect: Option<RedirectAnswer>,
+    /// The header field that is as a meta of this name: it leads to another page.
+    pub(crate) refresh: Option<String>,
+    /// Set by a crawl that knows an earlier version.
+    pub(crate) changed: Option<bool>,
+    /// The header fields that tell its version.
+    pub(crate) validators: HeaderMap,
     /// Whether the page's own rules permit its links to be followed.
     pub(crate) may_follow: bool,
+    /// Why, if they do not.
+    pub(crate) follow: Preference,
     /// Also by an `unavailable_after` that has passed, which is no `noindex`.
     indexing: Preference,
     pub(crate) not_before: Option<SystemTime>,
@@ -165,16 +177,37 @@ pub(crate) struct FetchAnswer {
     pub(crate) cause: Option<String>,
 }
 
-/// Fetches `text`; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
+/// A redirect that was not followed.
+#[derive(Debug)]
+pub(crate) struct RedirectAnswer {
+    pub(crate) url: Url,
+    /// The server asks to wait so long before the request.
+    pub(crate) wait: Duration,
+}
+
+impl RedirectAnswer {
+    /// Of a response whose `Location` was found good.
+    fn of(abide: &Abide, response: &reqwest::Response) -> Option<Self> {
+        let text = abide_gate::location(response.headers()).ok()??;
+        let url = public_url(&response.url().join(&text).ok()?);
+        let asked = wait_request(response.status(), response.headers(), abide.gate().wall());
+        let wait =
+            if let WaitRequest::NextHop { retry_after } = asked { retry_after } else { Duration::ZERO };
+        Some(Self { url, wait })
+    }
+}
+
+/// Fetches `text`, with these header fields besides its own; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
 pub(crate) async fn ask(
     Client { abide, http }: &Client,
     text: &str,
     recorder: &Recorder,
     options: Options,
+    fields: HeaderMap,
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> FetchAnswer {
     // As it was given: its user information goes to the site, and is shown nowhere.
-    let mut request = http.get(text).abide(options).with_extension(recorder.clone());
+    let mut request = http.get(text).headers(fields).abide(options).with_extension(recorder.clone());
     let mut extensions = std::mem::take(request.extensions());
     let answered = match request.build() {
         Ok(request) => http.execute_with_extensions(request, &mut extensions).await,
@@ -232,6 +265,11 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
     let lines = response.headers().get_all(http::header::CONTENT_TYPE).into_iter();
     let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
     answer.content_type = (!lines.is_empty()).then(|| lines.join(", "));
+    let is_validator = |(name, _): &(&HeaderName, &HeaderValue)| [ETAG, LAST_MODIFIED].contains(name);
+    let validators = response.headers().iter().filter(is_validator);
+    answer.validators = validators.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let refresh = response.headers().get("refresh");
+    answer.refresh = refresh.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let line = &mut answer.line;
     line.url = public(text).into();
     line.outcome = Outcome::Fetched;
@@ -254,14 +292,21 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
             line.why = format!("{refusal}: {}", refusal.evidence());
             answer.cause = Some(refusal.to_string());
         }
-        if let Some(stopped) = info.stopped() {
-            line.why.push_str(&format!("; {stopped}"));
+        match info.stopped() {
+            // The crawl's limit is none: where a redirect leads is its next URL.
+            Some(Stopped::AtLimit) => answer.redirect = RedirectAnswer::of(abide, response),
+            Some(stopped) => line.why.push_str(&format!("; {stopped}")),
+            None => {}
+        }
+        if let Some(redirect) = &answer.redirect {
+            line.final_url = Some(redirect.url.to_string());
         }
         let head = permissions.head_end();
         if head == HeadEnd::Undecoded || head.is_incomplete_scan() {
             line.why.push_str(&format!("; its head was not read whole: {head}"));
         }
         answer.may_follow = permissions.may_follow();
+        answer.follow = permissions.answer(Question::Follow).preference();
         answer.indexing = permissions.answer(Question::Index).preference();
         let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
         let usages = line.preferences.iter();

@@ -36,8 +36,6 @@ mod tags;
 mod watch;
 
 use std::borrow::Cow;
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -55,10 +53,8 @@ fn main() -> ExitCode {
     };
     if let Some(output) = cli.output() {
         style::set(output);
-        // Elsewhere the same call has other options, which people should know. What scripts read stays as it is.
-        let is_here = |path: &&PathBuf| *path == Path::new(config::NAME) && std::io::stderr().is_terminal();
-        if let Some(path) = cli.options_of.as_ref().filter(|path| output.verbose || is_here(path)) {
-            style::note(format_args!("with options from {}; --config \"\" reads none", path.display()));
+        if let Some(note) = cli.config_note.as_ref().filter(|note| output.verbose || note.is_here) {
+            style::note(format_args!("{}", note.text));
         }
     }
     let result = match cli.command {

@@ -10,6 +10,7 @@ use abide::Host as HostName;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::crawl::scope::{Reason, Scope};
 use crate::sanitize::public_url;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -18,8 +19,35 @@ pub(crate) enum UrlKind {
     #[default]
     Page,
     Sitemap,
+    /// A sitemap that nothing names: it may well not be there.
+    Guess,
     /// By the gate, before the others of its site.
     Robots,
+}
+
+impl UrlKind {
+    pub(crate) fn is_sitemap(self) -> bool {
+        matches!(self, Self::Sitemap | Self::Guess)
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Page => "page",
+            Self::Sitemap | Self::Guess => "sitemap",
+            Self::Robots => "robots",
+        }
+    }
+}
+
+/// What became of a URL that was to be queued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Added {
+    New,
+    /// Each URL is requested once.
+    Known,
+    /// There is no room for more.
+    Full,
+    Left(Reason),
 }
 
 #[derive(Debug, Clone)]
@@ -32,9 +60,11 @@ pub(crate) struct Task {
     pub(crate) deferrals: u16,
     /// How often it was answered with 429, 503 or their kin, or not at all.
     pub(crate) tries: u16,
-    /// It was deferred behind a redirect, which coming back later alone does not help: it waits inside the call.
-    pub(crate) is_patient: bool,
-    /// It was deferred by a host that is not its own: the rest of its host's queue goes on until then.
+    /// Redirects that have led here, one behind the other.
+    pub(crate) hops: u8,
+    /// It is not asked for conditionally: what is known of its last version is not enough.
+    pub(crate) is_whole: bool,
+    /// The redirect that has led here asks to wait until then. The rest of the queue goes on meanwhile.
     pub(crate) not_before: Option<Instant>,
 }
 
@@ -57,7 +87,7 @@ pub(crate) struct Frontier {
     bytes: usize,
     /// New ones for which there was no room.
     pub(crate) dropped: usize,
-    depth_max: Option<u32>,
+    scope: Scope,
     /// Pages that may still be fetched.
     pub(crate) limits: HashMap<HostName, usize>,
     starts: HashSet<Url>,
@@ -83,69 +113,97 @@ impl HostQueue {
 }
 
 impl Frontier {
-    /// Nothing to fetch yet; only the hosts of `urls` will be asked.
-    pub(crate) fn new(urls: &[Url], depth_max: Option<u32>) -> Self {
+    /// Nothing to fetch yet; only the hosts of `urls`, and what else `scope` has, will be asked.
+    pub(crate) fn new(urls: &[Url], scope: Scope) -> Self {
         let hosts = urls.iter().map(|url| (host_of(url), HostQueue::of(url))).collect();
-        Self { hosts, depth_max, starts: urls.iter().map(known_as).collect(), ..Self::default() }
+        Self { hosts, scope, starts: urls.iter().map(known_as).collect(), ..Self::default() }
     }
 
-    /// Queues a URL, unless it is known, too deep, or on another host. One that is known as a page, and named as a sitemap now, is read as a
-    /// sitemap if it is still queued; if it was fetched already, it stays a page, because each URL is requested once. Says whether this is new.
-    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: UrlKind) -> bool {
+    /// Queues a URL, unless it is known or does not belong to the crawl. One that is known as a page, and named as a sitemap now, is read as a
+    /// sitemap if it is still queued; if it was fetched already, it stays a page.
+    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: UrlKind) -> Added {
+        self.add_behind(url, depth, kind, 0, None)
+    }
+
+    /// The same for where so many redirects have led, which asks to wait until then.
+    pub(crate) fn add_behind(
+        &mut self,
+        url: &Url,
+        depth: u32,
+        kind: UrlKind,
+        hops: u8,
+        not_before: Option<Instant>,
+    ) -> Added {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Added::Left(Reason::Scheme);
+        }
+        if !self.has_host(url) {
+            return Added::Left(Reason::OtherHost);
+        }
         let known_as = known_as(url);
-        let name = host_of(url);
-        let Some(host) = self.hosts.get_mut(&name) else { return false };
-        let is_too_deep = self.depth_max.is_some_and(|max| depth > max);
-        let wanted = matches!(url.scheme(), "http" | "https") && !is_too_deep;
-        if !wanted {
-            return false;
-        }
         if let Some(known) = self.seen.get_mut(&known_as) {
-            return kind == UrlKind::Sitemap && std::mem::replace(known, kind) != kind;
+            let is_new = kind == UrlKind::Sitemap && std::mem::replace(known, kind) != kind;
+            return if is_new { Added::New } else { Added::Known };
         }
+        // What was given is fetched in any case.
+        if !self.starts.contains(&known_as) && self.scope.excludes(url, kind) {
+            return Added::Left(Reason::Excluded);
+        }
+        if self.scope.is_beyond(depth) {
+            return Added::Left(Reason::Depth);
+        }
+        // Behind the redirect of a long URL there may be a longer one: each is kept twice.
         let bytes = self.bytes.saturating_add(url.as_str().len());
-        if self.seen.len() >= SEEN_MAX || bytes > BYTES_MAX {
+        let host = host_of(url);
+        let is_host_new = !self.hosts.contains_key(&host);
+        if self.seen.len() >= SEEN_MAX || bytes > BYTES_MAX || is_host_new && self.hosts.len() >= HOSTS_MAX {
             self.dropped = self.dropped.saturating_add(1);
-            return false;
+            return Added::Full;
         }
         self.bytes = bytes;
         self.seen.insert(known_as, kind);
+        let queue = &mut self.hosts.entry(host.clone()).or_insert_with(|| HostQueue::of(url)).queue;
         let mut url = url.clone();
         url.set_fragment(None);
-        host.queue.push_back(Task {
+        queue.push_back(Task {
             url,
-            host: name,
+            host,
             depth,
             kind,
             deferrals: 0,
             tries: 0,
-            is_patient: false,
-            not_before: None,
+            hops,
+            is_whole: false,
+            not_before,
         });
-        true
+        Added::New
     }
 
     /// Whether the host of `url` is one of ours.
     pub(crate) fn has_host(&self, url: &Url) -> bool {
-        self.hosts.contains_key(&host_of(url))
+        let host = host_of(url);
+        self.hosts.contains_key(&host) || self.scope.has_subdomain(&host)
     }
 
-    /// A URL that an earlier run has dealt with, or that a redirect has brought. Says whether it is new.
-    pub(crate) fn know(&mut self, url: Url) -> bool {
-        let before = self.seen.len();
+    /// A URL that an earlier run has dealt with.
+    pub(crate) fn know(&mut self, url: Url) {
         self.seen.entry(url).or_default();
-        self.seen.len() > before
     }
 
-    /// Whether this is a start page, and so leads its site along when it redirects elsewhere.
-    pub(crate) fn may_widen(&self, task: &Task) -> bool {
+    /// Whether this is a start page, or where one redirects to.
+    pub(crate) fn is_start(&self, task: &Task) -> bool {
         task.kind == UrlKind::Page && self.starts.contains(&known_as(&task.url))
     }
 
-    /// Makes the host of `to` one of ours. Says whether `to` is new.
-    pub(crate) fn widen(&mut self, to: &Url) -> bool {
+    /// Whether a start page may lead its site along to where it redirects.
+    pub(crate) fn may_lead(&self, from: &Url, to: &Url) -> bool {
+        self.has_host(to) || self.scope.follows_start(from, to)
+    }
+
+    /// A start page redirects to `to`, which is one as well, and its host one of ours.
+    pub(crate) fn lead(&mut self, to: &Url) {
         self.hosts.entry(host_of(to)).or_insert_with(|| HostQueue::of(to));
-        self.know(known_as(to))
+        self.starts.insert(known_as(to));
     }
 
     /// The next URL: of the first host behind the last one that has something to do.
@@ -202,10 +260,10 @@ impl Frontier {
         }
     }
 
-    /// Puts `task` back to the front, for then. `rests`: so does its host, which goes on meanwhile otherwise.
-    pub(crate) fn put_back(&mut self, mut task: Task, until: Instant, rests: bool) {
+    /// Puts `task` back to the front, for then. Until then its host rests.
+    pub(crate) fn put_back(&mut self, task: Task, until: Instant) {
         if let Some(host) = self.hosts.get_mut(&task.host) {
-            *(if rests { &mut host.parked_until } else { &mut task.not_before }) = Some(until);
+            host.parked_until = Some(until);
             host.queue.push_front(task);
         }
     }
@@ -230,11 +288,41 @@ impl Frontier {
     }
 }
 
-/// The URL by which a page is known, whatever the credentials and the part of it that is linked to: without user information and fragment.
-pub(crate) fn known_as(url: &Url) -> Url {
+/// A URL as it is requested and shown: without user information and fragment.
+pub(crate) fn requested(url: &Url) -> Url {
     let mut url = public_url(url);
     url.set_fragment(None);
     url
+}
+
+/// The URL by which a page is known, however it is written: those that RFC 3986 §6.2.2 calls equivalent are one.
+pub(crate) fn known_as(url: &Url) -> Url {
+    let url = requested(url);
+    if !url.as_str().contains('%') {
+        return url;
+    }
+    // Neither makes another URL of it, so it can be parsed; that a path gets no new dot segments is the parser's doing.
+    normalized(url.as_str()).parse().unwrap_or(url)
+}
+
+/// Percent-encodings in upper case, and those of unreserved characters decoded.
+pub(crate) fn normalized(text: &str) -> String {
+    let mut parts = text.split('%');
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |mut text, part| {
+        let hex = part.get(..2).filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let byte = hex.and_then(|hex| u8::from_str_radix(hex, 16).ok());
+        // Behind a `%` that begins none, a digit would make one.
+        let is_behind_bare = text.bytes().rev().take(2).any(|byte| byte == b'%');
+        let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        match byte {
+            Some(byte) if is_unreserved(byte) && !is_behind_bare => text.push(byte.into()),
+            Some(byte) => text.push_str(&format!("%{byte:02X}")),
+            None => text.push('%'),
+        }
+        text.push_str(part.get(if byte.is_some() { 2 } else { 0 }..).unwrap_or_default());
+        text
+    })
 }
 
 /// The host, with its port if that is not the scheme's own.
@@ -245,6 +333,8 @@ pub(crate) fn host_of(url: &Url) -> String {
 
 /// URLs that are known and queued, of about 100 bytes each.
 const SEEN_MAX: usize = 1_000_000;
+/// Hosts: with `--subdomains` a site may have as many as it likes.
+const HOSTS_MAX: usize = 100_000;
 /// All of them together: each may be as long as a page, and is kept twice.
 const BYTES_MAX: usize = 128 * 1024 * 1024;
 
@@ -255,29 +345,39 @@ mod tests {
     #[test]
     fn a_limit_counts_for_all_ports_of_a_host_together() {
         let urls = ["http://a/", "http://a:8080/"].map(|url| url.parse().unwrap());
-        let mut frontier = Frontier::new(&urls, None);
+        let mut frontier = Frontier::new(&urls, Scope::default());
         frontier.limits.insert(HostName::of(&urls[0]).unwrap(), 1);
-        assert!(urls.iter().all(|url| frontier.add(url, 0, UrlKind::Page)));
+        assert!(urls.iter().all(|url| frontier.add(url, 0, UrlKind::Page) == Added::New));
         assert!(matches!(frontier.next(Instant::now()), Next::Task(_)));
         assert!(matches!(frontier.next(Instant::now()), Next::Nothing));
     }
 
     #[test]
-    fn where_a_start_page_has_moved_to_is_known_whatever_its_fragment() {
-        let (start, moved) = ("http://a/".parse().unwrap(), "http://b/x#y".parse::<Url>().unwrap());
-        let mut frontier = Frontier::new(&[start], None);
-        assert!(frontier.widen(&moved) && !frontier.widen(&moved) && !frontier.add(&moved, 1, UrlKind::Page));
+    fn urls_that_are_equivalent_are_one() {
+        for (one, other, is_same) in [
+            ("http://a/caf%c3%a9", "http://a/caf%C3%A9", true),
+            ("http://a/%63afe?%7e", "http://u:p@a/cafe?~#x", true),
+            ("http://a/%2fx", "http://a//x", false),
+            ("http://a/%zz%", "http://a/%zz%", true),
+            ("http://a/%25%36%33", "http://a/%2563", true),
+            ("http://a/%%36%31", "http://a/a", false),
+            ("http://a/x/%2e%2E/y", "http://a/y", true),
+        ] {
+            let [one, other] = [one, other].map(|text| known_as(&text.parse().unwrap()));
+            assert_eq!(one == other, is_same, "{one} {other}");
+            assert_eq!(known_as(&one), one);
+        }
     }
 
     #[test]
     fn what_is_found_of_a_host_that_was_given_up_is_left_for_the_next_run() {
         let [one, two] = ["http://a/1", "http://a/2"].map(|url| url.parse().unwrap());
-        let mut frontier = Frontier::new(std::slice::from_ref(&one), None);
-        assert!(frontier.add(&one, 0, UrlKind::Page));
+        let mut frontier = Frontier::new(std::slice::from_ref(&one), Scope::default());
+        assert_eq!(frontier.add(&one, 0, UrlKind::Page), Added::New);
         let Next::Task(task) = frontier.next(Instant::now()) else { panic!("nothing to do") };
         frontier.ended(&task, false);
         frontier.give_up(&task);
-        assert!(frontier.add(&two, 1, UrlKind::Page));
+        assert_eq!(frontier.add(&two, 1, UrlKind::Page), Added::New);
         assert!(matches!(frontier.next(Instant::now()), Next::Nothing));
         assert_eq!(frontier.left().count(), 1);
     }
@@ -285,12 +385,15 @@ mod tests {
     #[test]
     fn urls_of_any_length_fill_no_more_than_there_is_room_for() {
         let url = |number: usize| format!("http://a/{number}{}", "x".repeat(40)).parse().unwrap();
-        let mut frontier = Frontier::new(&[url(0)], None);
+        let mut frontier = Frontier::new(&[url(0)], Scope::default());
         frontier.bytes = BYTES_MAX - 100;
-        assert_eq!((0..9).filter(|number| frontier.add(&url(*number), 1, UrlKind::Page)).count(), 2);
+        assert_eq!(
+            (0..9).filter(|number| frontier.add(&url(*number), 1, UrlKind::Page) == Added::New).count(),
+            2
+        );
         assert_eq!(frontier.dropped, 7);
         // One that is known already is none of them.
-        assert!(!frontier.add(&url(0), 1, UrlKind::Page));
+        assert_eq!(frontier.add(&url(0), 1, UrlKind::Page), Added::Known);
         assert_eq!(frontier.dropped, 7);
     }
 }

@@ -71,7 +71,7 @@ pub(crate) fn page(report: &Report, args: &CrawlArgs) -> anyhow::Result<String> 
 /// The class of a row of the table, and what became of its URL.
 fn outcome(page: &Page) -> (&'static str, String) {
     match (page.class(), page.status) {
-        (Some(Class::Ok), Some(status)) => ("good", status.to_string()),
+        (Some(Class::Ok | Class::Unchanged), Some(status)) => ("good", status.to_string()),
         (Some(Class::Redirected), Some(status)) => ("moved", status.to_string()),
         (Some(_), Some(status)) => ("bad", status.to_string()),
         _ if page.outcome == Outcome::Denied => ("denied", "denied".to_owned()),
@@ -99,7 +99,7 @@ fn figures(report: &Report) -> [(String, &'static str); 9] {
     let sum = |pick: summary::Pick| report.sum(pick).to_string();
     [
         (sum(HostLine::urls), "URLs"),
-        (sum(|host| host.ok + host.redirected), "pages fetched"),
+        (sum(|host| host.ok + host.unchanged + host.redirected), "pages fetched"),
         (sum(|host| host.client_errors + host.server_errors), "4xx and 5xx"),
         (sum(|host| host.denied), "denied by robots.txt"),
         (sum(|host| host.deferred + host.refused + host.errors), "deferred, refused, failed"),

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::crawl::facts::Fact;
-use crate::crawl::frontier::{Frontier, UrlKind, known_as};
+use crate::crawl::frontier::{Added, Frontier, UrlKind, known_as, requested};
 use crate::crawl::report::Report;
 use crate::sanitize::public_url;
 use crate::status::UsageError;
@@ -28,12 +28,14 @@ enum JournalEntry {
         version: u8,
         urls: Vec<String>,
     },
-    /// A further host is ours, since a start page has moved there.
-    Host(Url),
+    /// Where a start page redirects to, which is one as well.
+    Start(Url),
     Add {
         url: Url,
         depth: u32,
         kind: UrlKind,
+        #[serde(default)]
+        hops: u8,
     },
     Seen(Fact),
 }
@@ -102,8 +104,12 @@ impl Past {
         let mut known = HashMap::new();
         for entry in &self.entries {
             match entry {
-                JournalEntry::Add { url, .. } => _ = known.entry(url.to_string()).or_default(),
-                JournalEntry::Seen(Fact::Done(record)) => _ = known.insert(record.page.url.clone(), true),
+                JournalEntry::Add { url, .. } => _ = known.entry(known_as(url).into()).or_default(),
+                JournalEntry::Seen(Fact::Done(record)) => {
+                    if let Ok(url) = record.page.url.parse() {
+                        known.insert(known_as(&url).into(), true);
+                    }
+                }
                 _ => {}
             }
         }
@@ -137,23 +143,17 @@ impl Past {
         let given: HashMap<Url, &Url> = urls.iter().rev().map(|url| (known_as(url), url)).collect();
         for entry in self.entries {
             match entry {
-                JournalEntry::Host(url) => _ = frontier.widen(&url),
-                JournalEntry::Add { url, .. } if known.get(url.as_str()) == Some(&true) => {
-                    _ = frontier.know(url)
+                JournalEntry::Start(url) => frontier.lead(&url),
+                JournalEntry::Add { url, .. } if known.get(known_as(&url).as_str()) == Some(&true) => {
+                    frontier.know(known_as(&url));
                 }
-                JournalEntry::Add { url, depth, kind } => {
-                    let given = given.get(&url).copied().filter(|_| depth == 0);
+                JournalEntry::Add { url, depth, kind, hops } => {
+                    let given = given.get(&known_as(&url)).copied().filter(|_| depth == 0);
                     // Each was new once, in this order.
-                    leaves_more |= !frontier.add(given.unwrap_or(&url), depth, kind);
+                    let added = frontier.add_behind(given.unwrap_or(&url), depth, kind, hops, None);
+                    leaves_more |= added != Added::New;
                 }
-                JournalEntry::Seen(fact) => {
-                    if let Fact::Done(record) = &fact
-                        && let Some(Ok(moved)) = record.page.moved_to().map(str::parse)
-                    {
-                        frontier.know(known_as(&moved));
-                    }
-                    report.count(fact);
-                }
+                JournalEntry::Seen(fact) => report.count(fact),
                 JournalEntry::Crawl { .. } => {}
             }
         }
@@ -162,12 +162,12 @@ impl Past {
 }
 
 impl Journal {
-    pub(crate) fn host(&mut self, url: &Url) -> anyhow::Result<()> {
-        self.write(&JournalEntry::Host(public_url(url)))
+    pub(crate) fn start(&mut self, url: &Url) -> anyhow::Result<()> {
+        self.write(&JournalEntry::Start(requested(url)))
     }
 
-    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: UrlKind) -> anyhow::Result<()> {
-        self.write(&JournalEntry::Add { url: known_as(url), depth, kind })
+    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: UrlKind, hops: u8) -> anyhow::Result<()> {
+        self.write(&JournalEntry::Add { url: requested(url), depth, kind, hops })
     }
 
     pub(crate) fn seen(&mut self, fact: &Fact) -> anyhow::Result<()> {
@@ -211,7 +211,7 @@ fn path(store: &Path, names: &[String]) -> PathBuf {
     path.into()
 }
 
-const VERSION: u8 = 4;
+const VERSION: u8 = 5;
 /// The first line names every start URL, and a list of them may have a gibibyte.
 const LINE_LEN_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
@@ -225,7 +225,7 @@ mod tests {
         let (store, url) = (directory.path().join("s.redb"), "http://a/".parse().unwrap());
         let past = || Past::of(&store, std::slice::from_ref(&url), false).unwrap();
         let mut journal = past().open().unwrap();
-        journal.add(&url, 0, UrlKind::Page).unwrap();
+        journal.add(&url, 0, UrlKind::Page, 0).unwrap();
         journal.seen(&Fact::Back(url.clone())).unwrap();
         let path = journal.end(false).unwrap();
         let whole = fs::read(&path).unwrap();
@@ -233,7 +233,7 @@ mod tests {
             fs::write(&path, &whole[..len]).unwrap();
             let lines = whole[..len].iter().filter(|&&byte| byte == b'\n').count();
             assert_eq!(past().known().is_some(), lines > 1, "at {len}");
-            past().open().unwrap().add(&url, 1, UrlKind::Page).unwrap();
+            past().open().unwrap().add(&url, 1, UrlKind::Page, 0).unwrap();
             assert_eq!(past().entries.len(), lines.saturating_sub(1) + 1, "at {len}");
         }
     }

@@ -1,78 +1,227 @@
-//! The links of a page, and the URLs of a sitemap.
+//! The links of an HTML page.
 //!
 //! lol_html and not the head scanner of `abide-permissions`: links are all over the page, and a link that is missed is no breach.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
 use std::borrow::Cow;
-use std::cell::RefCell;
-use std::io::Read;
+use std::cell::{Cell, RefCell};
 
-use encoding_rs::Encoding;
-use flate2::bufread::MultiGzDecoder;
-use lol_html::{HtmlRewriter, Settings, element};
+use encoding_rs::{EncoderResult, Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use lol_html::html_content::Element;
+use lol_html::{HtmlRewriter, Settings, element, end_tag, text};
+use serde::{Deserialize, Serialize};
 use url::Url;
 
-/// Links of `a` and `area` elements, in order. With `obeys`, those that say nofollow, ugc or sponsored are left out.
-pub(crate) fn of_page(url: &Url, content_type: Option<&str>, html: &[u8], obeys: bool) -> Vec<Url> {
-    // As browsers have it: a byte order mark goes before the Content-Type, and that before what the page says of itself.
-    let charset = content_type.and_then(|value| value.split([';', ',']).find_map(charset));
-    let stated = Encoding::for_bom(html).map(|(encoding, _)| encoding).or(charset);
-    let html = stated
-        .map_or(Cow::Borrowed(html), |encoding| encoding.decode(html).0.into_owned().into_bytes().into());
-    let base: RefCell<Option<Url>> = RefCell::new(None);
-    let mut links = Vec::new();
+use crate::crawl::sitemap;
+
+/// What a page or a sitemap names.
+#[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Found {
+    pub(crate) pages: Vec<Url>,
+    /// Links that say nofollow, ugc or sponsored.
+    pub(crate) nofollow: Vec<Url>,
+    pub(crate) sitemaps: Vec<Url>,
+    /// Sources of frames and targets of refreshes, which are not followed.
+    pub(crate) frames: usize,
+    /// What stands in the place of a URL and is none.
+    pub(crate) no_url: usize,
+    /// It is a sitemap or a feed.
+    pub(crate) is_sitemap: bool,
+    /// It names more than is read of it.
+    pub(crate) is_cut: bool,
+    /// Bytes of the URLs.
+    #[serde(skip)]
+    pub(super) bytes: usize,
+}
+
+impl Found {
+    pub(crate) fn len(&self) -> usize {
+        self.pages.len().saturating_add(self.nofollow.len()).saturating_add(self.sitemaps.len())
+    }
+
+    /// Joins one more with its base, if there is room for both: each of 50,000 links may be short, and their base long.
+    pub(crate) fn join(&mut self, base: &Url, text: &str, encoding: &'static Encoding) -> Option<Url> {
+        let bytes = self.bytes.saturating_add(base.as_str().len()).saturating_add(text.len());
+        if self.len() >= LINKS_MAX || bytes > LINK_BYTES_MAX {
+            self.is_cut = true;
+            return None;
+        }
+        let joined = join(base, text, encoding)?;
+        // Escapes make it up to three times as long.
+        self.bytes = self.bytes.saturating_add(joined.as_str().len());
+        Some(joined)
+    }
+}
+
+/// Links of `a` and `area` elements, in order. `refresh` is the response's header field of that name.
+pub(crate) fn of_page(url: &Url, content_type: Option<&str>, refresh: Option<&str>, html: &[u8]) -> Found {
+    let encoding = encoding_of(content_type, html);
+    let html = encoding.decode(html).0;
+    // As browsers have it: where no scripts run, what is for that counts, too.
+    let unscripted = RefCell::new(String::new());
+    let page = RefCell::new(Page { found: Found::default(), base: None, url, encoding, refresh: false });
+    let is_xml = |value: &str| ["/xml", "+xml"].iter().any(|end| value.to_ascii_lowercase().contains(end));
+    let html = if content_type.is_some_and(is_xml) { with_end_tags(&html).into() } else { html };
+    read(&html, &page, &unscripted);
+    let html = unscripted.take();
+    read(&html, &page, &RefCell::default());
+    let page = page.into_inner();
+    let mut found = page.found;
+    found.frames = found.frames.saturating_add(usize::from(page.refresh || refresh.is_some_and(has_target)));
+    found
+}
+
+/// What is read of a page, with what that depends on.
+struct Page<'a> {
+    found: Found,
+    base: Option<Url>,
+    url: &'a Url,
+    encoding: &'static Encoding,
+    /// A meta leads elsewhere.
+    refresh: bool,
+}
+
+impl Page<'_> {
+    /// The first base counts, as in browsers, unless it is none, such as `data:`.
+    fn rebase(&mut self, href: &str) {
+        if self.base.is_none() {
+            let stated = join(self.url, href, self.encoding);
+            let stated = stated.filter(|base| matches!(base.scheme(), "http" | "https"));
+            self.base = Some(stated.unwrap_or_else(|| self.url.clone()));
+        }
+    }
+
+    fn link(&mut self, rel: &str, href: &str) {
+        let base = self.base.as_ref().unwrap_or(self.url);
+        if let Some(link) = self.found.join(base, href, self.encoding) {
+            let may_follow = abide::link_follow(rel);
+            (if may_follow { &mut self.found.pages } else { &mut self.found.nofollow }).push(link);
+        }
+    }
+
+    fn frame(&mut self, src: &str) {
+        let is_page =
+            !src.trim().is_empty() && join(self.url, src, self.encoding).is_none_or(|url| url.has_host());
+        self.found.frames = self.found.frames.saturating_add(usize::from(is_page));
+    }
+}
+
+/// Reads HTML, which may be a part of the page. What is for those without scripts goes to `unscripted`.
+fn read(html: &str, page: &RefCell<Page<'_>>, unscripted: &RefCell<String>) {
+    // Nothing in a template is part of the page.
+    let templates = std::rc::Rc::new(Cell::new(0_usize));
+    let inside = std::rc::Rc::clone(&templates);
+    let is_template = || templates.get() > 0;
+    let attribute = |element: &Element<'_, '_>, name: &str| {
+        // lol_html gives an attribute as it is written, with its character references.
+        let value = element.get_attribute(name).unwrap_or_default();
+        htmlize::unescape_attribute(value).into_owned()
+    };
     let settings = Settings::new()
         // In strict mode lol_html stops at markup that it finds ambiguous.
         .with_strict(false)
-        // A link may have letters that are not ASCII, unescaped.
-        .with_adjust_charset_on_meta_tag(stated.is_none())
+        .append_element_content_handler(element!("template", move |element| {
+            let outside = std::rc::Rc::clone(&inside);
+            inside.set(inside.get().saturating_add(1));
+            element.on_end_tag(end_tag!(move |_| {
+                outside.set(outside.get().saturating_sub(1));
+                Ok(())
+            }))?;
+            Ok(())
+        }))
         .append_element_content_handler(element!("base[href]", |element| {
-            let href = element.get_attribute("href").unwrap_or_default();
-            // The first one counts, as in browsers, unless it is none, such as `data:`.
-            let stated = || join(url, &href).filter(|base| matches!(base.scheme(), "http" | "https"));
-            base.borrow_mut().get_or_insert_with(|| stated().unwrap_or_else(|| url.clone()));
+            if !is_template() {
+                page.borrow_mut().rebase(&attribute(element, "href"));
+            }
             Ok(())
         }))
         .append_element_content_handler(element!("a[href], area[href]", |element| {
-            let rel = element.get_attribute("rel").unwrap_or_default();
-            let href = element.get_attribute("href").unwrap_or_default();
-            if (!obeys || abide::link_follow(&rel))
-                && links.len() <= LINKS_MAX
-                && let Some(link) = join(base.borrow().as_ref().unwrap_or(url), &href)
-            {
-                links.push(link);
+            if !is_template() {
+                page.borrow_mut().link(&attribute(element, "rel"), &attribute(element, "href"));
+            }
+            Ok(())
+        }))
+        .append_element_content_handler(element!("frame[src], iframe[src]", |element| {
+            if !is_template() {
+                page.borrow_mut().frame(&attribute(element, "src"));
+            }
+            Ok(())
+        }))
+        .append_element_content_handler(element!("meta[http-equiv='refresh' i]", |element| {
+            page.borrow_mut().refresh |= !is_template() && has_target(&attribute(element, "content"));
+            Ok(())
+        }))
+        .append_element_content_handler(text!("noscript, noframes", |text| {
+            if !is_template() {
+                unscripted.borrow_mut().push_str(text.as_str());
             }
             Ok(())
         }));
-    let is_xml = |value: &str| ["/xml", "+xml"].iter().any(|end| value.to_ascii_lowercase().contains(end));
-    scan(&if content_type.is_some_and(is_xml) { with_end_tags(&html).into() } else { html }, settings);
-    links
+    scan(html.as_bytes(), settings);
+}
+
+/// Whether a refresh leads to another page: `0; url=/en/`.
+fn has_target(refresh: &str) -> bool {
+    let rest =
+        refresh.trim_start().trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let rest = rest
+        .trim_start_matches(|letter: char| letter.is_ascii_whitespace() || b";,".contains(&(letter as u8)));
+    !rest.is_empty()
+}
+
+/// The encoding of a page, as browsers have it: a byte order mark goes before the Content-Type, and that before what the page says of
+/// itself.
+fn encoding_of(content_type: Option<&str>, html: &[u8]) -> &'static Encoding {
+    let marked = Encoding::for_bom(html).map(|(encoding, _)| encoding);
+    let stated = || content_type.and_then(charset_of);
+    let said = || sitemap::xml_encoding(html).or_else(|| meta_charset(html));
+    marked.or_else(stated).or_else(said).unwrap_or(UTF_8)
+}
+
+/// That of a Content-Type.
+pub(crate) fn charset_of(content_type: &str) -> Option<&'static Encoding> {
+    content_type.split([';', ',']).find_map(|parameter| {
+        let (name, value) = parameter.split_once('=')?;
+        let is_charset = name.trim().eq_ignore_ascii_case("charset");
+        is_charset.then(|| Encoding::for_label(value.trim().trim_matches('"').as_bytes())).flatten()
+    })
+}
+
+/// That of a `meta charset`, or of one that stands for a Content-Type.
+fn meta_charset(html: &[u8]) -> Option<&'static Encoding> {
+    let found = Cell::new(None);
+    let settings =
+        Settings::new().with_strict(false).append_element_content_handler(element!("meta", |meta| {
+            let own = meta.get_attribute("charset").and_then(|label| Encoding::for_label(label.as_bytes()));
+            let is_type =
+                || meta.get_attribute("http-equiv").is_some_and(|it| it.eq_ignore_ascii_case("content-type"));
+            let content =
+                || meta.get_attribute("content").filter(|_| is_type()).as_deref().and_then(charset_of);
+            found.set(found.get().or(own).or_else(content));
+            Ok(())
+        }));
+    scan(html.get(..META_WITHIN).unwrap_or(html), settings);
+    // The HTML standard: what can be read as ASCII is not UTF-16.
+    found.get().map(|encoding| if encoding == UTF_16BE || encoding == UTF_16LE { UTF_8 } else { encoding })
 }
 
 /// In HTML, `<title/>` begins a text without end, and the links behind it would be part of that.
-fn with_end_tags(xhtml: &[u8]) -> Vec<u8> {
-    let mut html = Vec::with_capacity(xhtml.len());
-    let mut name: &[u8] = b"";
-    for piece in xhtml.split_inclusive(|byte| *byte == b'>') {
-        html.extend_from_slice(piece);
+fn with_end_tags(xhtml: &str) -> String {
+    let mut html = String::with_capacity(xhtml.len());
+    let mut name = "";
+    for piece in xhtml.split_inclusive('>') {
+        html.push_str(piece);
         // A `>` may also stand in an attribute of the tag.
-        if let Some(at) = piece.iter().rposition(|byte| *byte == b'<') {
-            let tag = piece.get(at.saturating_add(1)..).unwrap_or_default();
-            name = tag.split(|byte| !byte.is_ascii_alphanumeric()).next().unwrap_or_default();
+        if let Some((_, tag)) = piece.rsplit_once('<') {
+            name = tag.split(|letter: char| !letter.is_ascii_alphanumeric()).next().unwrap_or_default();
         }
-        if piece.ends_with(b"/>") && !name.is_empty() {
+        if piece.ends_with("/>") && !name.is_empty() {
             // Once, or a long name with many ends behind it would fill the memory.
-            html.extend([b"</".as_slice(), std::mem::take(&mut name), b">"].concat());
+            html.extend(["</", std::mem::take(&mut name), ">"]);
         }
     }
     html
-}
-
-fn charset(parameter: &str) -> Option<&'static Encoding> {
-    let (name, value) = parameter.split_once('=')?;
-    let is_charset = name.trim().eq_ignore_ascii_case("charset");
-    is_charset.then(|| Encoding::for_label(value.trim().trim_matches('"').as_bytes())).flatten()
 }
 
 /// A page that cannot be read to its end still has the links that were seen.
@@ -83,92 +232,42 @@ pub(crate) fn scan(html: &[u8], settings: Settings<'_, '_>) {
     }
 }
 
-fn join(base: &Url, href: &str) -> Option<Url> {
-    // lol_html gives an attribute as it is written, with its character references.
-    base.join(htmlize::unescape_attribute(href).trim()).ok()
+/// The URL standard has a query in the encoding of its page, and the rest in UTF-8.
+fn join(base: &Url, href: &str, encoding: &'static Encoding) -> Option<Url> {
+    let options = Url::options().base_url(Some(base));
+    let encode: &dyn Fn(&str) -> Cow<'_, [u8]> =
+        &|query| in_encoding(query, encoding.output_encoding()).into();
+    options.encoding_override(Some(encode)).parse(href.trim()).ok()
 }
 
-/// Whether a page that was given is an XML sitemap, packed or not.
-pub(crate) fn is_sitemap(body: &[u8]) -> bool {
-    let body = unpacked(body, SNIFFED);
-    let text = String::from_utf8_lossy(body.get(..SNIFFED).unwrap_or(&body));
-    ["urlset", "sitemapindex"].into_iter().any(|root| prefix(&text, root).is_some())
-}
-
-/// Pages, and further sitemaps, of an XML sitemap, an index of sitemaps, or a plain list; each of them also as a gzip file, whatever
-/// its name and type. Of one that is longer than `len_max`, or cut off, what is there counts.
-pub(crate) fn of_sitemap(body: &[u8], len_max: usize) -> (Vec<Url>, Vec<Url>) {
-    let body = unpacked(body, len_max);
-    let text = String::from_utf8_lossy(&body);
-    let text = text.trim_start_matches('\u{feff}').trim_start();
-    if !text.starts_with('<') {
-        let urls = text.lines().filter_map(|line| line.trim().parse().ok()).take(LINKS_MAX + 1).collect();
-        return (urls, Vec::new());
+/// What the encoding lacks becomes a character reference, percent-encoded, as in the forms of browsers.
+fn in_encoding(text: &str, encoding: &'static Encoding) -> Vec<u8> {
+    let (mut encoder, mut bytes, mut rest) = (encoding.new_encoder(), Vec::new(), text);
+    loop {
+        let len = encoder.max_buffer_length_from_utf8_without_replacement(rest.len()).unwrap_or(rest.len());
+        let mut room = vec![0; len];
+        let (result, read, written) = encoder.encode_from_utf8_without_replacement(rest, &mut room, true);
+        bytes.extend_from_slice(room.get(..written).unwrap_or_default());
+        let EncoderResult::Unmappable(letter) = result else { return bytes };
+        bytes.extend_from_slice(format!("%26%23{}%3B", u32::from(letter)).as_bytes());
+        rest = rest.get(read..).unwrap_or_default();
     }
-    let index = prefix(text, "sitemapindex");
-    let prefix = index.or_else(|| prefix(text, "urlset")).unwrap_or_default();
-    let urls = locations(text, prefix);
-    if index.is_some() { (Vec::new(), urls) } else { (urls, Vec::new()) }
 }
 
-/// What stands before the names of the elements, if the root is this one: nothing, or a namespace such as `sm:`.
-fn prefix<'a>(text: &'a str, root: &str) -> Option<&'a str> {
-    text.match_indices(root).find_map(|(at, _)| {
-        // A bounded look back, for each of what may be millions of such names.
-        let length = text.get(..at)?.bytes().rev().take(PREFIX_MAX).position(|byte| byte == b'<')?;
-        let prefix = text.get(at.saturating_sub(length)..at)?;
-        let is_namespace =
-            |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte));
-        (prefix.is_empty() || prefix.strip_suffix(':').is_some_and(is_namespace)).then_some(prefix)
-    })
-}
-
-fn unpacked(body: &[u8], len_max: usize) -> Cow<'_, [u8]> {
-    // RFC 1952 §2.3.1.
-    if !body.starts_with(&[0x1f, 0x8b]) {
-        return Cow::Borrowed(body);
-    }
-    let mut text = Vec::new();
-    // What came before an error is kept.
-    let _ = MultiGzDecoder::new(body).take(len_max as u64).read_to_end(&mut text);
-    Cow::Owned(text)
-}
-
-/// The URLs in `loc` elements.
-fn locations(text: &str, prefix: &str) -> Vec<Url> {
-    let (begin, end) = (format!("<{prefix}loc"), format!("</{prefix}loc"));
-    // Not by an XML parser, to which a sitemap that was cut is an error as a whole.
-    let mut pieces = text.split("<!--");
-    let start = pieces.next().unwrap_or_default().to_owned();
-    let text =
-        pieces.filter_map(|piece| piece.split_once("-->")).fold(start, |text, (_, after)| text + after);
-    let found = text.split(&begin).skip(1).filter_map(|after| {
-        let (attributes, content) = after.split_once('>')?;
-        // Another name may begin like this.
-        attributes.chars().next().is_none_or(char::is_whitespace).then_some(())?;
-        let (content, _) = content.split_once(&end)?;
-        let content = content.trim();
-        let cdata = content.strip_prefix("<![CDATA[").and_then(|content| content.strip_suffix("]]>"));
-        Some(cdata.map_or_else(|| htmlize::unescape(content), |cdata| cdata.trim().into()).parse().ok())
-    });
-    found.flatten().take(LINKS_MAX + 1).collect()
-}
-
-/// Bytes of a namespace prefix, and the bracket before it.
-const PREFIX_MAX: usize = 64;
-/// The root of a sitemap comes after a declaration and some comments at most.
-const SNIFFED: usize = 4096;
-/// Of one page or sitemap; the sitemap protocol has the same bound. One more is read, to say that there are more.
+/// Of one page or sitemap; the sitemap protocol has the same bound.
 pub(super) const LINKS_MAX: usize = 50_000;
+/// Bytes of these URLs, each counted with its base: some hundred for each of them, for the few that are that many.
+const LINK_BYTES_MAX: usize = 32 * 1024 * 1024;
+/// Browsers look no further than 1024 bytes at first.
+const META_WITHIN: usize = 16 * 1024;
 
 #[cfg(test)]
 mod tests {
-    use abide_tests::gzip;
-
     use super::*;
 
-    fn texts(urls: &[Url]) -> Vec<&str> {
-        urls.iter().map(Url::as_str).collect()
+    fn links(content_type: Option<&str>, html: &[u8]) -> Vec<String> {
+        let found = of_page(&"http://a/".parse().unwrap(), content_type, None, html);
+        found.pages.into_iter().map(String::from).collect()
     }
 
     #[test]
@@ -176,50 +275,74 @@ mod tests {
         let utf_16: Vec<u8> = "<a href=/caf\u{e9}>1</a>".encode_utf16().flat_map(u16::to_le_bytes).collect();
         for (content_type, html) in [
             (None, &b"<meta charset=windows-1252><a href=/caf\xe9>1</a>"[..]),
+            (
+                None,
+                b"<meta http-equiv=Content-Type content='text/html; charset=latin1'><a href=/caf\xe9>1</a>",
+            ),
+            (None, b"<?xml version='1.0' encoding='iso-8859-1'?><a href=/caf\xe9>1</a>"),
             (Some("text/html; Charset=\"Latin1\""), b"<meta charset=utf-8><a href=/caf\xe9>1</a>"),
             (Some("text/html; charset=latin1, text/html"), b"<a href=/caf\xe9>1</a>"),
             (Some("text/html; charset=none"), b"<a href=/caf\xc3\xa9>1</a>"),
             (Some("text/html; charset=utf-16le"), &utf_16),
             (Some("text/html; charset=latin1"), &[b"\xff\xfe", &utf_16[..]].concat()),
         ] {
-            let links = of_page(&"http://a/".parse().unwrap(), content_type, html, true);
-            assert_eq!(texts(&links), ["http://a/caf%C3%A9"], "{content_type:?}");
+            assert_eq!(links(content_type, html), ["http://a/caf%C3%A9"], "{content_type:?}");
         }
     }
 
     #[test]
-    fn sitemaps_may_be_gzip_files_in_several_members() {
-        let (first, rest) = (gzip(b"<urlset><loc>http://a/1</loc><loc>http"), gzip(b"://a/2</loc></urlset>"));
-        assert_eq!(texts(&of_sitemap(&[first, rest].concat(), 9999).0), ["http://a/1", "http://a/2"]);
-        let index = gzip(b"<sitemapindex><loc>http://a/s.xml.gz</loc></sitemapindex>");
-        assert_eq!(texts(&of_sitemap(&index, 9999).1), ["http://a/s.xml.gz"]);
+    fn queries_are_in_the_encoding_of_the_page() {
+        for (charset, html, link) in [
+            ("iso-8859-1", &b"<a href='/\xe9?q=\xe9'>1</a>"[..], "http://a/%C3%A9?q=%E9"),
+            ("shift_jis", b"<a href='/?q=\x93\xfa\x96\x7b'>1</a>", "http://a/?q=%93%FA%96{"),
+            ("utf-8", b"<a href='/?q=\xc3\xa9'>1</a>", "http://a/?q=%C3%A9"),
+            // As what the encoding lacks.
+            ("iso-8859-1", b"<a href='/?q=&#x3b1;x'>1</a>", "http://a/?q=%26%23945%3Bx"),
+            ("utf-16le", b"<\0a\0 \0h\0r\0e\0f\0=\0?\0\xe9\0>\0", "http://a/?%C3%A9"),
+        ] {
+            assert_eq!(links(Some(&format!("text/html; charset={charset}")), html), [link], "{charset}");
+        }
     }
 
     #[test]
-    fn a_gzip_file_that_is_cut_or_damaged_counts_as_far_as_it_goes() {
-        let lines: String = (0..100).map(|number| format!("http://a/{}\n", number * number)).collect();
-        let whole = gzip(lines.as_bytes());
-        let mut most = 0;
-        for len in 0..whole.len() {
-            let found = of_sitemap(&whole[..len], usize::MAX).0;
-            assert!(found.len() >= most && found.len() <= 100, "at {len}");
-            most = found.len();
-            let mut damaged = whole.clone();
-            damaged[len] ^= 0x55;
-            assert!(of_sitemap(&damaged, 1 << 20).0.len() <= LINKS_MAX);
+    fn what_is_no_part_of_the_page_has_no_links() {
+        let html = b"<template><base href=/no/><a href=1>1</a><template><a href=2>2</a></template><a href=3>3</a></template>\
+            <a href=4>4</a><noscript><a href=5>5</a></noscript><!-- <a href=6>6</a> --><script>'<a href=7>'</script>";
+        assert_eq!(links(None, html), ["http://a/4", "http://a/5"]);
+    }
+
+    #[test]
+    fn a_rel_is_read_as_it_is_meant() {
+        let html = b"<a rel='nofollow,x' href=1>1</a><a rel='ugc, y' href=2>2</a><a rel=no&#102;ollow href=3>3</a><a rel=x href=4>4</a>";
+        let found = of_page(&"http://a/".parse().unwrap(), None, None, html);
+        assert_eq!((found.pages.len(), found.nofollow.len()), (1, 3));
+    }
+
+    #[test]
+    fn frames_and_refreshes_are_counted() {
+        for (html, refresh, frames) in [
+            (&b"<frameset><frame src=/a><frame src=/b></frameset>"[..], None, 2),
+            (b"<iframe src=/a></iframe><iframe src=about:blank></iframe><iframe src=''></iframe>", None, 1),
+            (b"<meta http-equiv=Refresh content='0; URL=/en/'>", None, 1),
+            (b"<meta http-equiv=refresh content=300>", None, 0),
+            (b"", Some("0;/en/"), 1),
+            (b"", Some("5"), 0),
+        ] {
+            let found = of_page(&"http://a/".parse().unwrap(), None, refresh, html);
+            assert_eq!(found.frames, frames, "{}", String::from_utf8_lossy(html));
         }
-        assert!(most > 90, "{most}");
+    }
+
+    #[test]
+    fn a_long_base_fills_no_more_than_there_is_room_for() {
+        let html = format!("<base href='/{}/'>{}", "x".repeat(100_000), "<a href=y>y</a>".repeat(LINKS_MAX));
+        let found = of_page(&"http://a/".parse().unwrap(), None, None, html.as_bytes());
+        let bytes: usize = found.pages.iter().map(|url| url.as_str().len()).sum();
+        assert!(found.is_cut && bytes <= LINK_BYTES_MAX && !found.pages.is_empty(), "{bytes}");
     }
 
     #[test]
     fn empty_elements_of_xhtml_get_their_end_tags_once() {
-        assert_eq!(with_end_tags(b"<a b='>'/>/>/>c<d>/><e"), b"<a b='>'/></a>/>/>c<d>/></d><e");
-    }
-
-    #[test]
-    fn a_gzip_file_that_unpacks_without_end_is_cut() {
-        // 4 MB that would be 4 GB.
-        let bomb = gzip(&[b' '; 1 << 20]).repeat(4096);
-        assert_eq!(unpacked(&bomb, 1 << 22).len(), 1 << 22);
+        assert_eq!(with_end_tags("<a b='>'/>/>/>c<d>/><e"), "<a b='>'/></a>/>/>c<d>/></d><e");
     }
 }

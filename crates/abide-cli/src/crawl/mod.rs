@@ -2,6 +2,7 @@
 //!
 //! One task a host at most, so a host that waits delays no other; a host that is backed off is parked until then.
 
+mod csv;
 mod facts;
 mod frontier;
 mod html;
@@ -11,7 +12,10 @@ mod page;
 mod progress;
 mod report;
 mod save;
+pub(crate) mod scope;
+mod sitemap;
 pub(crate) mod summary;
+mod versions;
 
 use std::collections::{HashMap, HashSet};
 use std::path::{self, Path};
@@ -19,8 +23,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use abide::pacing::{WaitRequest, wait_request};
-use abide::{Options, WallMillis};
-use abide_permissions::{HeadEnd, HeadScanner, ReadOptions};
+use abide::{Options, RedirectPolicy, WallMillis};
+use abide_permissions::{HeadEnd, HeadScanner, Preference, ReadOptions};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use url::Url;
@@ -31,25 +35,33 @@ use crate::input::{self, absolute_urls, can_write};
 use crate::json::millis;
 use crate::outcome::Outcome;
 use crate::recorder::{self, Client, Recorder, Sent};
-use crate::sanitize::{count, public_url};
+use crate::sanitize::{count, cut, public_url};
 use crate::status::{Status, wrong_usage};
 use crate::{online, style};
+use csv::Csv;
 use facts::{CrawlRequest, Fact, OF_PAGE, Stopwatch, Watch};
-use frontier::{Frontier, Next, Task, UrlKind, known_as};
+use frontier::{Added, Frontier, Next, Task, UrlKind, known_as, requested};
 use journal::{Journal, Past};
-use links::LINKS_MAX;
+use links::{Found, LINKS_MAX};
 use page::{Page, PageRecord};
 use progress::ProgressLine;
 use report::{HostLine, Report};
-use save::{BODY_MAX, Body, SITEMAP_MAX, Save};
+use save::{Body, SITEMAP_MAX, Save};
+use scope::{LeftOut, Reason, Scope};
+use versions::{Version, Versions};
 
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let given = absolute_urls(&args.urls)?;
     let urls: Vec<Url> = given.iter().flatten().map(|(_, url)| url.clone()).collect();
-    if let Some(path) = &args.report {
-        // Better now than after the crawl.
-        are_apart(path, args.save.as_deref())?;
-        can_write(path)?;
+    for (option, path) in [("--report", &args.report), ("--csv", &args.csv)] {
+        if let Some(path) = path {
+            // Better now than after the crawl.
+            are_apart(option, path, args.save.as_deref())?;
+            can_write(path)?;
+        }
+    }
+    if args.changed && !matches!(args.online.store, StoreArg::Redb(_)) {
+        return wrong_usage("--changed needs --store redb:PATH, where the versions of the pages are kept");
     }
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
@@ -58,7 +70,7 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
         let client = recorder::client(abide, inner, &args.online, false)?;
         let mut crawl = Crawl::new(args, &urls, client, watch)?;
         for url in &urls {
-            crawl.queue(url, 0, UrlKind::Page)?;
+            _ = crawl.queue(url, 0, UrlKind::Page)?;
         }
         crawl.flush()?;
         let listed = input::each(&given, online.output.json, |_, _| Ok(Status::Done))?;
@@ -70,11 +82,11 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     online::observed(&online, move |event| watching.observe(event), call)
 }
 
-/// Refuses a report where the directory to save to is to be made, or one above it.
-fn are_apart(report: &Path, save: Option<&Path>) -> anyhow::Result<()> {
+/// Refuses a file where the directory to save to is to be made, or one above it.
+fn are_apart(option: &str, file: &Path, save: Option<&Path>) -> anyhow::Result<()> {
     let Some(save) = save else { return Ok(()) };
-    if path::absolute(save)?.starts_with(path::absolute(report)?) {
-        let text = format!("expected a file for --report, found {}, a directory of --save", report.display());
+    if path::absolute(save)?.starts_with(path::absolute(file)?) {
+        let text = format!("expected a file for {option}, found {}, a directory of --save", file.display());
         return wrong_usage(text);
     }
     Ok(())
@@ -113,6 +125,8 @@ struct Crawl {
     report: Report,
     progress: ProgressLine,
     save: Option<Save>,
+    csv: Option<Csv>,
+    versions: Option<Versions>,
     running: JoinSet<Done>,
     in_flight: HashMap<String, (Task, Recorder)>,
     fetched: usize,
@@ -120,6 +134,8 @@ struct Crawl {
     sitemaps: usize,
     /// The robots.txt files whose sitemaps are queued.
     names_sitemaps: HashSet<Url>,
+    /// Start pages that gave nothing to follow: how many, and what there is to say of the first.
+    barren: (usize, Option<String>),
     /// Something besides the queue is to be fetched by the next run.
     leaves_more: bool,
     time: Stopwatch,
@@ -133,16 +149,23 @@ struct Done {
     sent: Vec<Sent>,
     ended: Instant,
     body: Body,
+    /// The version that is known.
+    version: Option<Version>,
 }
 
 impl Crawl {
     /// Everything that is opened is opened here: the store is locked by now.
     fn new(args: CrawlArgs, urls: &[Url], client: Client, watch: Arc<Watch>) -> anyhow::Result<Self> {
-        let mut frontier = Frontier::new(urls, args.max_depth);
+        let mut frontier = Frontier::new(urls, Scope::new(urls, args.max_depth, args.scope.clone()));
         // Of two for one host the last counts, as in `online::pace`.
         frontier.limits = args.host_max_pages.iter().cloned().collect();
         let mut report = Report::new(args.report.is_some());
         let (journal, save, leaves_more) = begin(&args, urls, &mut frontier, &mut report)?;
+        let versions = match &args.online.store {
+            StoreArg::Redb(store) => Some(Versions::beside(store)?),
+            StoreArg::Memory | StoreArg::Redis(_) => None,
+        };
+        let csv = args.csv.as_deref().map(|path| Csv::to(path, report.is_going_on)).transpose()?;
         let time = Stopwatch::going_on(report.lasted);
         watch.begin(time);
         Ok(Self {
@@ -154,11 +177,14 @@ impl Crawl {
             fetched: 0,
             sitemaps: 0,
             names_sitemaps: HashSet::new(),
+            barren: (0, None),
             leaves_more,
             args,
             frontier,
             journal,
             save,
+            csv,
+            versions,
             time,
             watch,
         })
@@ -215,11 +241,11 @@ impl Crawl {
         }
         let wait = self.client.abide.next_slot(&task.url).map_or(Duration::ZERO, |slot| slot.wait);
         // What is to wait for longer than the crawl is deferred, and counted.
-        if wait <= PARKED_MIN || wait > self.args.max_hold || task.is_patient {
+        if wait <= PARKED_MIN || wait > self.args.max_hold {
             return self.start(task);
         }
         self.frontier.ended(&task, false);
-        self.frontier.put_back(task, Instant::now() + wait, true);
+        self.frontier.put_back(task, Instant::now() + wait);
     }
 
     fn start(&mut self, task: Task) {
@@ -227,21 +253,26 @@ impl Crawl {
         let recorder = Recorder::with_page_max(self.args.page_timeout);
         // Its recorder too, so that what is under way at an interruption is in the report.
         self.in_flight.insert(task.host.clone(), (task.clone(), recorder.clone()));
-        let patience = self.args.max_hold.max(self.args.online.max_wait);
-        let options = if task.is_patient { Options::new().with_max_wait(patience) } else { Options::new() };
-        let is_sitemap = task.kind == UrlKind::Sitemap || self.may_be_sitemap(&task);
-        let mut body = Body::up_to(if is_sitemap { SITEMAP_MAX } else { BODY_MAX });
+        // A redirect's target is a URL like any other: it is queued if it belongs to the crawl and is not known.
+        let redirects = RedirectPolicy::default().with_hops_max(0).with_response_at_limit(true);
+        let options = Options::new().with_redirects(redirects);
+        let mut body = Body::of(task.kind);
+        let version = self.versions.as_ref().and_then(|versions| versions.get(&task.url));
+        // A page that is to be saved is needed whole, unless only what has changed is wanted.
+        let is_whole = task.is_whole || self.args.save.is_some() && !self.args.changed;
+        let condition = version.as_ref().filter(|_| !is_whole).map(|version| version.condition(task.kind));
+        let condition = condition.unwrap_or_default();
         let client = self.client.clone();
         self.running.spawn(async move {
             let sink = |chunk: &[u8]| body.push(chunk);
-            let asked = fetch::ask(&client, task.url.as_str(), &recorder, options, sink);
+            let asked = fetch::ask(&client, task.url.as_str(), &recorder, options, condition, sink);
             let answer = OF_PAGE.scope((), asked).await;
-            Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body }
+            Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body, version }
         });
     }
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
-        let Done { task, mut answer, sent, ended, body } = done;
+        let Done { task, mut answer, sent, ended, body, version } = done;
         self.in_flight.remove(&task.host);
         self.sent(task.kind, &sent, Some(ended))?;
         if answer.line.outcome == Outcome::Refused {
@@ -250,34 +281,50 @@ impl Crawl {
             }
         }
         let comes_again = self.comes_again(&task, &mut answer)?;
+        let mut left_out = LeftOut::default();
+        let is_followed = !comes_again && self.follow(&task, &mut answer, &mut left_out)?;
         let is_fetched = !comes_again && answer.line.outcome == Outcome::Fetched;
-        self.frontier.ended(&task, is_fetched);
+        // A redirect to a page that is queued now is that page, by the limits.
+        let is_counted = is_fetched && !is_followed;
+        self.frontier.ended(&task, is_counted);
         if comes_again {
             return Ok(());
         }
+        let is_start = self.frontier.is_start(&task);
+        let digest = digest(&answer, &body);
+        answer.changed = version.as_ref().zip(digest).map(|(version, digest)| version.is_changed(digest));
+        let found = match version {
+            Some(version) if is_unchanged(&answer) => {
+                answer.changed = Some(false);
+                Some(version.found)
+            }
+            _ => found(&task, &answer, &body, is_start),
+        };
         let ms = sent.last().map(|last| millis(ended.saturating_duration_since(last.at)));
         let mut record = PageRecord::new(&task, &answer, ms);
         self.show(&record.page)?;
         record.cut();
-        let final_url = answer.line.final_url.as_deref().and_then(|text| text.parse::<Url>().ok());
-        let base = final_url.unwrap_or_else(|| task.url.clone());
-        if is_fetched {
-            // First, so that the links of a start page that has moved are on a host of ours.
-            self.widen(&task, &base)?;
-        }
         self.queue_sitemaps(&task, &answer)?;
-        if is_fetched {
-            self.queue_from(&task, &answer, &base, &body)?;
-            // From now on: a redirect has brought it.
-            self.frontier.know(known_as(&base));
+        if let Some(found) = found {
+            self.queue_found(&task, &answer, &found, &mut left_out)?;
+            self.keep_version(&task, &answer, digest, found)?;
+        } else {
+            self.keep_version(&task, &answer, digest, Found::default())?;
+        }
+        record.left_out = left_out;
+        // One that is left for a call to come is listed by that one.
+        let is_last = !answer.is_left || self.journal.is_none();
+        let is_listed = is_last && (!self.args.changed || record.page.is_news());
+        if let Some(csv) = self.csv.as_mut().filter(|_| is_listed) {
+            csv.page(&record.page)?;
         }
         if task.kind == UrlKind::Page {
-            self.fetched += usize::from(is_fetched);
-            // One that is left for a call to come is listed by that one.
-            let is_last = !answer.is_left || self.journal.is_none();
+            self.fetched += usize::from(is_counted);
             if let Some(save) = self.save.as_mut().filter(|_| is_last) {
                 save.page(&answer, &body)?;
             }
+        } else {
+            self.sitemaps -= usize::from(is_followed);
         }
         let done = Fact::Done(Box::new(record));
         if answer.is_left {
@@ -317,25 +364,38 @@ impl Crawl {
     /// page is left for the next one.
     fn comes_again(&mut self, task: &Task, answer: &mut FetchAnswer) -> anyhow::Result<bool> {
         if let Some(held_until) = answer.held_until {
-            return self.leave_or_park(task, answer, held_until);
+            return self.leave_or_park(task, held_until);
         }
         if let Some(not_before) = answer.not_before {
-            return self.requeue(task, answer, not_before);
+            return self.requeue(task, not_before);
         }
         if answer.is_unanswered && task.tries == 0 {
             // RFC 9112 §9.3.1: a server may close an idle connection while a request is on its way there.
-            return self.put_back(Task { tries: 1, ..task.clone() }, answer, Duration::ZERO);
+            return self.put_back(Task { tries: 1, ..task.clone() }, Duration::ZERO);
+        }
+        if let Some(redirect) = &answer.redirect
+            && known_as(&redirect.url) == known_as(&task.url)
+            && requested(&redirect.url) != requested(&task.url)
+            && task.hops < REDIRECTS_MAX
+        {
+            // The same URL, which the site would have written otherwise.
+            let (url, wait) = (with_user_of(&task.url, &redirect.url), redirect.wait);
+            return self.put_back(Task { url, hops: task.hops.saturating_add(1), ..task.clone() }, wait);
+        }
+        let is_lost = task.kind == UrlKind::Page && answer.follow == Preference::Unknown;
+        if is_unchanged(answer) && is_lost && !task.is_whole {
+            // What it permits is no longer known: only the whole page says that.
+            return self.put_back(Task { is_whole: true, ..task.clone() }, Duration::ZERO);
         }
         // Also one whose body broke off. What a gatekeeper answers will be the same.
         let is_throttled = answer.line.status.is_some_and(is_throttle) && answer.line.refusal.is_none();
         if !is_throttled || task.tries >= TRIES_MAX {
             return Ok(false);
         }
-        let last = answer.line.final_url.as_deref().and_then(|text| text.parse().ok());
-        match self.client.abide.next_slot(last.as_ref().unwrap_or(&task.url)) {
+        match self.client.abide.next_slot(&task.url) {
             Ok(slot) if slot.wait <= self.args.max_hold => {
                 let again = Task { tries: task.tries.saturating_add(1), ..task.clone() };
-                self.put_back(again, answer, slot.wait)
+                self.put_back(again, slot.wait)
             }
             slot => {
                 answer.is_left = slot.is_ok();
@@ -344,21 +404,23 @@ impl Crawl {
         }
     }
 
-    fn put_back(&mut self, task: Task, answer: &FetchAnswer, wait: Duration) -> anyhow::Result<bool> {
+    fn put_back(&mut self, task: Task, wait: Duration) -> anyhow::Result<bool> {
         self.log(Fact::Back(public_url(&task.url)))?;
-        let (rests, deferrals) = (is_of_its_host(&task, answer), task.deferrals.saturating_add(1));
-        let task = Task { deferrals, ..task };
-        self.frontier.put_back(task, Instant::now() + wait.max(BACKOFF_MIN), rests);
+        let task = Task { deferrals: task.deferrals.saturating_add(1), ..task };
+        self.frontier.put_back(task, Instant::now() + wait.max(BACKOFF_MIN));
         Ok(true)
     }
 
     /// With `--json` each page as it comes, and with `-v` a line for it.
     fn show(&self, page: &Page) -> anyhow::Result<()> {
-        let output = &self.args.online.output;
+        let (output, only_changed) = (&self.args.online.output, self.args.changed);
+        if only_changed && !page.is_news() {
+            return Ok(());
+        }
         self.progress.suspended(|| {
             if output.json {
                 style::print_json(page)
-            } else if output.verbose {
+            } else if output.verbose || only_changed {
                 summary::print_page(page)
             } else {
                 Ok(())
@@ -367,48 +429,107 @@ impl Crawl {
     }
 
     /// Puts a deferred URL back, unless its host is backed off for longer than the crawl is to last for it.
-    fn requeue(&mut self, task: &Task, answer: &FetchAnswer, not_before: SystemTime) -> anyhow::Result<bool> {
+    fn requeue(&mut self, task: &Task, not_before: SystemTime) -> anyhow::Result<bool> {
         let wait = not_before.duration_since(SystemTime::now()).unwrap_or_default();
         if wait > self.args.max_hold || task.deferrals >= DEFERRALS_MAX {
-            if is_of_its_host(task, answer) {
-                self.frontier.give_up(task);
-            }
+            self.frontier.give_up(task);
             return Ok(false);
         }
-        let task = Task { is_patient: answer.line.hops.len() > 1, ..task.clone() };
-        self.put_back(task, answer, wait)
+        self.put_back(task.clone(), wait)
     }
 
     /// A host that refuses this crawler keeps what is queued for it, for the next run if the hold is longer than the crawl waits.
-    fn leave_or_park(
-        &mut self,
-        task: &Task,
-        answer: &FetchAnswer,
-        until: SystemTime,
-    ) -> anyhow::Result<bool> {
+    fn leave_or_park(&mut self, task: &Task, until: SystemTime) -> anyhow::Result<bool> {
         let wait = until.duration_since(SystemTime::now()).unwrap_or_default();
-        if wait <= self.args.max_hold || !is_of_its_host(task, answer) {
-            return self.requeue(task, answer, until);
+        if wait <= self.args.max_hold {
+            return self.requeue(task, until);
         }
-        self.frontier.put_back(task.clone(), Instant::now(), true);
+        self.frontier.put_back(task.clone(), Instant::now());
         self.frontier.give_up(task);
         Ok(true)
     }
 
-    fn queue(&mut self, url: &Url, depth: u32, kind: UrlKind) -> anyhow::Result<()> {
-        let is_new = self.frontier.add(url, depth, kind);
-        match &mut self.journal {
-            Some(journal) if is_new => journal.add(url, depth, kind),
-            _ => Ok(()),
-        }
+    fn queue(&mut self, url: &Url, depth: u32, kind: UrlKind) -> anyhow::Result<Added> {
+        let added = self.frontier.add(url, depth, kind);
+        self.keep(added, url, depth, kind, 0)
     }
 
-    /// A start page that has moved takes its site along, and is not fetched once more where it is now.
-    fn widen(&mut self, task: &Task, to: &Url) -> anyhow::Result<()> {
-        if !self.frontier.may_widen(task) || !self.frontier.widen(to) {
-            return Ok(());
+    /// What is queued stands in the journal.
+    fn keep(
+        &mut self,
+        added: Added,
+        url: &Url,
+        depth: u32,
+        kind: UrlKind,
+        hops: u8,
+    ) -> anyhow::Result<Added> {
+        if let Some(journal) = self.journal.as_mut().filter(|_| added == Added::New) {
+            journal.add(url, depth, kind, hops)?;
         }
-        self.journal.as_mut().map_or(Ok(()), |journal| journal.host(to))
+        Ok(added)
+    }
+
+    /// Queues where a redirect leads, which is as near as what redirects there, and says in the reason what became of it. Returns whether it
+    /// is queued now.
+    fn follow(
+        &mut self,
+        task: &Task,
+        answer: &mut FetchAnswer,
+        left_out: &mut LeftOut,
+    ) -> anyhow::Result<bool> {
+        let Some(redirect) = answer.redirect.take() else { return Ok(false) };
+        let to = with_user_of(&task.url, &redirect.url);
+        let why = &mut answer.line.why;
+        if known_as(&to) == known_as(&task.url) {
+            why.push_str(
+                "; it redirects to itself, as pages do that set a cookie first; abide keeps no cookies",
+            );
+            return Ok(false);
+        }
+        if task.hops >= REDIRECTS_MAX {
+            why.push_str(&format!("; it redirects on, behind {REDIRECTS_MAX} redirects"));
+            return Ok(false);
+        }
+        if redirect.wait > self.args.max_hold {
+            why.push_str(&format!("; it redirects, not before {} s have passed", redirect.wait.as_secs()));
+            answer.is_left = true;
+            return Ok(false);
+        }
+        if self.frontier.is_start(task) {
+            self.lead(&task.url, &to)?;
+        }
+        let not_before = (!redirect.wait.is_zero()).then(|| Instant::now() + redirect.wait);
+        let hops = task.hops.saturating_add(1);
+        let added = self.frontier.add_behind(&to, task.depth, task.kind, hops, not_before);
+        let added = self.keep(added, &to, task.depth, task.kind, hops)?;
+        let to = cut(requested(&to).as_str());
+        answer.line.why.push_str(&match added {
+            Added::New => format!("; it redirects to {to}"),
+            Added::Known => format!("; it redirects to {to}, which is requested once"),
+            Added::Full => format!("; it redirects to {to}, for which there is no room"),
+            Added::Left(Reason::OtherHost) => {
+                format!("; it redirects to {to}, on a host that is not crawled")
+            }
+            Added::Left(_) => format!("; it redirects to {to}, which is left out"),
+        });
+        if let Added::Left(reason) = added {
+            left_out.add(reason, 1);
+        }
+        Ok(added == Added::New)
+    }
+
+    /// A start page that redirects within its site takes the crawl along; one that leads elsewhere does only where that is asked for.
+    fn lead(&mut self, from: &Url, to: &Url) -> anyhow::Result<()> {
+        if self.frontier.may_lead(from, to) {
+            self.frontier.lead(to);
+            return self.journal.as_mut().map_or(Ok(()), |journal| journal.start(to));
+        }
+        let [from, to] = [from, to].map(|url| cut(requested(url).as_str()));
+        let text = format_args!(
+            "{from} redirects to {to}, on a host that is not crawled (--follow-start crawls it)"
+        );
+        self.progress.suspended(|| style::note(text));
+        Ok(())
     }
 
     /// The sitemaps that the robots.txt of a page names, also where the page itself is disallowed.
@@ -416,66 +537,129 @@ impl Crawl {
         let verdict = answer.line.verdict.as_ref().filter(|_| self.args.sitemaps);
         let robots = verdict.and_then(|verdict| verdict.robots_url.as_deref()?.parse::<Url>().ok());
         let (Some(verdict), Some(robots)) = (verdict, robots) else { return Ok(()) };
-        if verdict.found.sitemaps.is_empty() || !self.names_sitemaps.insert(robots.clone()) {
+        if !self.names_sitemaps.insert(robots.clone()) {
             return Ok(());
+        }
+        if verdict.found.sitemaps.is_empty() && verdict.found.allowed.is_some() {
+            // Where most sites have theirs.
+            let Ok(guess) = robots.join("/sitemap.xml") else { return Ok(()) };
+            return self.queue(&guess, task.depth, UrlKind::Guess).map(|_| ());
         }
         // All of them: a robots.txt of 500 KiB has no more than the queue and its journal can take.
         let sitemaps = verdict.found.sitemaps.iter().filter_map(|text| robots.join(text).ok());
         let (ours, others): (Vec<Url>, Vec<Url>) = sitemaps.partition(|url| self.frontier.has_host(url));
         if let Some(first) = others.first() {
-            let (sitemaps, first) = (count(others.len(), "sitemap"), public_url(first));
+            let (sitemaps, first) = (count(others.len(), "sitemap"), cut(public_url(first).as_str()));
             let text = format_args!("{robots}: {sitemaps} on hosts that are not crawled, such as {first}");
             self.progress.suspended(|| style::note(text));
         }
-        ours.iter().try_for_each(|url| self.queue(&public_url(url), task.depth, UrlKind::Sitemap))
+        ours.iter().try_for_each(|url| self.queue(&public_url(url), task.depth, UrlKind::Sitemap).map(|_| ()))
     }
 
-    /// With `--sitemaps`, a page that was given.
-    fn may_be_sitemap(&self, task: &Task) -> bool {
-        self.args.sitemaps && self.frontier.may_widen(task)
-    }
-
-    /// The links of a page, or what a sitemap names.
-    fn queue_from(
+    fn queue_found(
         &mut self,
         task: &Task,
         answer: &FetchAnswer,
-        base: &Url,
-        body: &Body,
+        found: &Found,
+        left_out: &mut LeftOut,
     ) -> anyhow::Result<()> {
-        // The links of an error page are not the site's.
-        if !answer.line.status.is_some_and(|status| (200..300).contains(&status)) {
-            return Ok(());
+        if found.is_sitemap || task.kind.is_sitemap() {
+            self.queue_listed(task, found, left_out)
+        } else {
+            self.queue_links(task, answer, found, left_out)
         }
-        let is_given = self.may_be_sitemap(task) && links::is_sitemap(&body.bytes);
-        if task.kind == UrlKind::Sitemap || is_given {
-            let (pages, sitemaps) = links::of_sitemap(&body.bytes, SITEMAP_MAX);
-            if pages.is_empty() && sitemaps.is_empty() && !links::is_sitemap(&body.bytes) {
-                let text = "no URL was found; XML sitemaps and lists of URLs are read, feeds are not";
-                self.progress.suspended(|| style::note(format_args!("{}: {text}", public_url(&task.url))));
-            }
-            // What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
-            self.queue_all(base, &pages, 0, UrlKind::Page)?;
-            return self.queue_all(base, &sitemaps, 0, UrlKind::Sitemap);
-        }
-        let obeys = !self.args.ignore_nofollow;
-        if !is_html(answer.content_type.as_deref(), &body.bytes) || (obeys && !answer.may_follow) {
-            return Ok(());
-        }
-        let depth = task.depth.saturating_add(1);
-        let links = links::of_page(base, answer.content_type.as_deref(), &body.bytes, obeys);
-        self.queue_all(base, &links, depth, UrlKind::Page)
     }
 
-    /// Queues what one page names, up to a bound.
-    fn queue_all(&mut self, of: &Url, links: &[Url], depth: u32, kind: UrlKind) -> anyhow::Result<()> {
-        if links.len() > LINKS_MAX {
+    /// What is to be known of the page in the next crawl with this store.
+    fn keep_version(
+        &mut self,
+        task: &Task,
+        answer: &FetchAnswer,
+        digest: Option<u64>,
+        found: Found,
+    ) -> anyhow::Result<()> {
+        let (Some(versions), Some(digest)) = (&mut self.versions, digest) else { return Ok(()) };
+        versions.set(&task.url, &Version::new(&answer.validators, task.kind, digest, found))
+    }
+
+    /// What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
+    fn queue_listed(&mut self, task: &Task, found: &Found, left_out: &mut LeftOut) -> anyhow::Result<()> {
+        let url = requested(&task.url);
+        if found.len() == 0 && !found.is_sitemap && task.kind != UrlKind::Guess {
+            let text = "no URL was found; XML sitemaps, feeds and lists of URLs are read";
+            self.progress.suspended(|| style::note(format_args!("{}: {text}", cut(url.as_str()))));
+        }
+        let mut left = LeftOut::default();
+        left.add(Reason::NoUrl, found.no_url);
+        self.queue_all(&url, &found.pages, found.is_cut, 0, UrlKind::Page, &mut left)?;
+        self.queue_all(&url, &found.sitemaps, false, 0, UrlKind::Sitemap, &mut left)?;
+        // What is no sitemap at all names no URLs that could be left out.
+        if !left.is_empty() && found.len() > 0 || found.is_sitemap && found.no_url > 0 {
+            let text = format_args!("{}: left out {}", cut(url.as_str()), left.text());
+            self.progress.suspended(|| style::note(text));
+            left_out.add_all(&left);
+        }
+        Ok(())
+    }
+
+    fn queue_links(
+        &mut self,
+        task: &Task,
+        answer: &FetchAnswer,
+        found: &Found,
+        left_out: &mut LeftOut,
+    ) -> anyhow::Result<()> {
+        let url = requested(&task.url);
+        let ignores = self.args.ignore_nofollow;
+        let (mut pages, mut nofollow) = (found.pages.as_slice(), found.nofollow.as_slice());
+        if !ignores && !answer.may_follow {
+            let is_known = answer.follow == Preference::Disallow;
+            left_out.add(if is_known { Reason::Nofollow } else { Reason::UnknownHead }, pages.len());
+            pages = &[];
+        }
+        if !ignores {
+            left_out.add(Reason::Nofollow, nofollow.len());
+            nofollow = &[];
+        }
+        left_out.add(Reason::Frames, found.frames);
+        let depth = task.depth.saturating_add(1);
+        let followed = self.queue_all(&url, pages, found.is_cut, depth, UrlKind::Page, left_out)?
+            + self.queue_all(&url, nofollow, false, depth, UrlKind::Page, left_out)?;
+        if followed == 0 && self.frontier.is_start(task) && self.args.max_depth != Some(0) {
+            self.barren.0 += 1;
+            let why = if left_out.is_empty() { "it has no links".to_owned() } else { left_out.text() };
+            self.barren
+                .1
+                .get_or_insert_with(|| format!("{} gave nothing to follow: {why}", cut(url.as_str())));
+        }
+        Ok(())
+    }
+
+    /// Queues what one page names, up to a bound. Returns how many of the URLs belong to the crawl.
+    fn queue_all(
+        &mut self,
+        of: &Url,
+        links: &[Url],
+        is_cut: bool,
+        depth: u32,
+        kind: UrlKind,
+        left_out: &mut LeftOut,
+    ) -> anyhow::Result<usize> {
+        if is_cut {
+            let read = links.len().min(LINKS_MAX);
             self.progress.suspended(|| {
-                style::to_stderr(format_args!("{}: only its first {LINKS_MAX} links count", public_url(of)));
+                style::to_stderr(format_args!("{}: only its first {read} links count", cut(of.as_str())));
             });
         }
-        // A site gives no credentials to send.
-        links.iter().take(LINKS_MAX).try_for_each(|url| self.queue(&public_url(url), depth, kind))
+        let mut followed = 0;
+        for url in links {
+            // A site gives no credentials to send.
+            match self.queue(&public_url(url), depth, kind)? {
+                Added::Left(reason) => left_out.add(reason, 1),
+                Added::New | Added::Known | Added::Full => followed += 1,
+            }
+        }
+        Ok(followed)
     }
 
     /// `is_whole`: no error ended it. Where one did, a page may be neither in the queue nor done.
@@ -499,6 +683,7 @@ impl Crawl {
             summary::print(&self.report)
         };
         let is_finished = is_whole && in_flight.is_empty() && self.frontier.len() == 0 && !self.leaves_more;
+        let logged = logged.and(self.versions.as_mut().map_or(Ok(()), Versions::flush));
         let path = self.journal.take().map(|journal| journal.end(is_finished)).transpose()?;
         if self.report.interrupted {
             let next = match (&path, &self.args.online.store) {
@@ -512,6 +697,11 @@ impl Crawl {
             style::to_stderr(format_args!("interrupted{next}"));
         } else if let (Some(path), false) = (&path, is_finished) {
             style::note(format_args!("what is left is in {path}; the same call goes on with it"));
+        }
+        if let (starts, Some(first)) = &self.barren {
+            let others = format!("; nor did {} of the URLs given", count(starts - 1, "other"));
+            let others = if *starts > 1 { others } else { String::new() };
+            style::note(format_args!("{first}{others}"));
         }
         if self.frontier.dropped > 0 {
             let dropped = self.frontier.dropped;
@@ -538,14 +728,51 @@ impl Crawl {
 }
 
 fn is_new_sitemap(task: &Task) -> bool {
-    task.kind == UrlKind::Sitemap && task.deferrals == 0
+    task.kind.is_sitemap() && task.deferrals == 0
 }
 
-/// Whether what was refused is on the host of the task. A page may redirect to a host that is backed off; the others of its own host
-/// need not wait for that.
-fn is_of_its_host(task: &Task, answer: &FetchAnswer) -> bool {
-    let last = answer.line.hops.last().and_then(|hop| hop.url.parse::<Url>().ok());
-    last.is_none_or(|url| frontier::host_of(&url) == task.host)
+/// The user information that was given for a start page goes along to where it redirects, on its origin.
+fn with_user_of(from: &Url, to: &Url) -> Url {
+    let mut to = to.clone();
+    if from.origin() == to.origin() {
+        // Both fail only for URLs without a host.
+        let _ = to.set_username(from.username());
+        let _ = to.set_password(from.password());
+    }
+    to
+}
+
+/// The site says that the version of an earlier crawl is the one that it has.
+fn is_unchanged(answer: &FetchAnswer) -> bool {
+    answer.line.outcome == Outcome::Fetched && answer.line.status == Some(304)
+}
+
+/// Tells one version of a page from another: its content, or only that it is gone, or has moved. `None`: the site has not said.
+fn digest(answer: &FetchAnswer, body: &Body) -> Option<u64> {
+    let line = &answer.line;
+    let status = line.status.filter(|_| line.outcome == Outcome::Fetched)?;
+    let content = match status {
+        200..=299 => body.bytes.as_slice(),
+        301 | 302 | 303 | 307 | 308 | 404 | 410 => line.final_url.as_deref().unwrap_or_default().as_bytes(),
+        _ => return None,
+    };
+    Some(versions::digest([&status.to_be_bytes(), content]))
+}
+
+/// What a page or a sitemap names. `None`: it is neither.
+fn found(task: &Task, answer: &FetchAnswer, body: &Body, is_start: bool) -> Option<Found> {
+    let line = &answer.line;
+    // The links of an error page are not the site's.
+    let is_page = line.status.is_some_and(|status| (200..300).contains(&status));
+    if line.outcome != Outcome::Fetched || !is_page {
+        return None;
+    }
+    let (url, content_type) = (requested(&task.url), answer.content_type.as_deref());
+    if task.kind.is_sitemap() || is_start && sitemap::is_sitemap(content_type, &body.bytes) {
+        return Some(sitemap::of_sitemap(&url, content_type, &body.bytes, SITEMAP_MAX));
+    }
+    let refresh = answer.refresh.as_deref();
+    is_html(content_type, &body.bytes).then(|| links::of_page(&url, content_type, refresh, &body.bytes))
 }
 
 /// Whether a page may have links: where its head is read for metas. Of a document of XML its root decides that.
@@ -568,6 +795,8 @@ fn is_throttle(status: u16) -> bool {
 const DEFERRALS_MAX: u16 = 6;
 /// A page that is answered with 429, 503 or their kin is asked for so many times more.
 const TRIES_MAX: u16 = 3;
+/// As many redirects behind one another are followed, as in the library.
+const REDIRECTS_MAX: u8 = 10;
 /// A shorter wait for a permit is part of the call, and of the numbers in the report.
 const PARKED_MIN: Duration = Duration::from_secs(1);
 /// A backoff that is over already must not make the crawl spin.

@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::crawl::frontier::{Task, UrlKind, known_as};
+use crate::crawl::frontier::{Task, UrlKind, requested};
+use crate::crawl::scope::LeftOut;
 use crate::fetch::FetchAnswer;
 use crate::json::{Answers, RefusalLine, StatedPreference};
 use crate::outcome::{Outcome, without_url};
@@ -21,7 +22,7 @@ pub(crate) struct Page {
     pub(crate) ms: Option<u64>,
     pub(crate) bytes: Option<u64>,
     pub(crate) noindex: Option<bool>,
-    /// Where its redirects ended.
+    /// Where it redirects to, else its own URL.
     pub(crate) final_url: Option<String>,
     pub(crate) kind: UrlKind,
     /// What the site asks of those who use the content.
@@ -33,6 +34,9 @@ pub(crate) struct Page {
     pub(crate) answers: Answers,
     #[serde(default)]
     pub(crate) refusal: Option<RefusalLine>,
+    /// Whether it is another than in an earlier crawl with this store; `None`: it was in none.
+    #[serde(default)]
+    pub(crate) changed: Option<bool>,
 }
 
 /// What a response comes to, by its status.
@@ -40,7 +44,9 @@ pub(crate) struct Page {
 pub(crate) enum Class {
     /// 2xx.
     Ok,
-    /// A redirect that was not followed, or that led to a page.
+    /// 304: it is as in an earlier crawl.
+    Unchanged,
+    /// 3xx: where it leads is a URL of its own.
     Redirected,
     /// 4xx.
     ClientError,
@@ -58,6 +64,11 @@ impl Page {
         without_url(&self.why, &self.url).unwrap_or(&self.why)
     }
 
+    /// It is new, or has changed since an earlier crawl.
+    pub(crate) fn is_news(&self) -> bool {
+        self.outcome == Outcome::Fetched && self.changed != Some(false)
+    }
+
     /// `None`: there was no whole response.
     pub(crate) fn class(&self) -> Option<Class> {
         if self.outcome != Outcome::Fetched {
@@ -66,8 +77,8 @@ impl Page {
         Some(match self.status? {
             400..500 => Class::ClientError,
             500.. => Class::ServerError,
+            304 => Class::Unchanged,
             300..400 => Class::Redirected,
-            _ if self.moved_to().is_some() => Class::Redirected,
             _ => Class::Ok,
         })
     }
@@ -83,6 +94,12 @@ pub(crate) struct PageRecord {
     /// Rules and reservations that were found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) permissions: Vec<String>,
+    /// The URLs that it names and that are not requested.
+    #[serde(default, skip_serializing_if = "LeftOut::is_empty")]
+    pub(crate) left_out: LeftOut,
+    /// Nothing has named this URL, so that it is not there is no error.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_guess: bool,
 }
 
 /// A reason, in words that are the same for all URLs that it kept back.
@@ -101,7 +118,7 @@ impl PageRecord {
     pub(crate) fn new(task: &Task, answer: &FetchAnswer, ms: Option<u64>) -> Self {
         let line = &answer.line;
         let page = Page {
-            url: known_as(&task.url).into(),
+            url: requested(&task.url).into(),
             status: line.status,
             outcome: line.outcome,
             why: line.why.clone(),
@@ -109,11 +126,12 @@ impl PageRecord {
             bytes: line.bytes,
             noindex: line.noindex,
             final_url: line.final_url.clone(),
-            kind: task.kind,
+            kind: if task.kind.is_sitemap() { UrlKind::Sitemap } else { task.kind },
             preferences: line.preferences.clone(),
             preferences_known: line.preferences_known,
             answers: line.answers.clone(),
             refusal: line.refusal.clone(),
+            changed: answer.changed,
         };
         let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
         let stated = line.permissions.iter().flat_map(|tags| &tags.stated).map(|name| (*name).to_owned());
@@ -121,7 +139,8 @@ impl PageRecord {
         let reserved = reserved.into_iter().map(|usage| format!("no {usage}"));
         let permissions =
             if task.kind == UrlKind::Page { stated.chain(reserved).collect() } else { Vec::new() };
-        Self { page, cause, permissions }
+        let is_guess = task.kind == UrlKind::Guess;
+        Self { page, cause, permissions, left_out: LeftOut::default(), is_guess }
     }
 
     /// Drops what no report counts, and what does not fit a line of the journal: a site may state more than that.

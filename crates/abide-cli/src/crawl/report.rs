@@ -12,6 +12,7 @@ use url::Url;
 use crate::crawl::facts::{BackoffSpan, CrawlRequest, Fact, Hold};
 use crate::crawl::frontier::{Task, UrlKind};
 use crate::crawl::page::{Class, Page, PageRecord};
+use crate::crawl::scope::LeftOut;
 use crate::json::{millis, source_name};
 use crate::outcome::Outcome;
 
@@ -24,6 +25,8 @@ pub(crate) struct Report {
     pub(crate) pages: Vec<Page>,
     keeps_pages: bool,
     pub(crate) interrupted: bool,
+    /// An earlier run has begun it.
+    pub(crate) is_going_on: bool,
     pub(crate) lasted: Duration,
 }
 
@@ -68,13 +71,17 @@ pub(crate) struct HostLine {
     pub(crate) robots_requests: usize,
     /// Requests that were for sitemaps, hops among them.
     pub(crate) sitemap_requests: usize,
-    /// This field and the next three are those that were fetched, by their [`Class`].
+    /// This field, the next three, and `unchanged` are those that were fetched, by their [`Class`].
     pub(crate) ok: usize,
     pub(crate) redirected: usize,
     pub(crate) client_errors: usize,
     pub(crate) server_errors: usize,
     /// Of those that were denied: robots.txt can't be fetched.
     pub(crate) unreachable: usize,
+    /// What its pages name, and the crawl leaves out, by reason.
+    pub(crate) left_out: LeftOut,
+    /// Of those that were fetched: they are as in an earlier crawl.
+    pub(crate) unchanged: usize,
     /// It has refused so many requests in a row that it was held.
     pub(crate) refusing: Option<Hold>,
     #[serde(skip)]
@@ -169,7 +176,10 @@ impl Report {
             Fact::Unsent(host) => self.host(host).forget_unsent(),
             Fact::Back(url) => self.host_of(&url).requeued += 1,
             Fact::Done(record) => self.done(*record),
-            Fact::Resumed => self.hosts.values_mut().for_each(HostLine::measure_gaps),
+            Fact::Resumed => {
+                self.is_going_on = true;
+                self.hosts.values_mut().for_each(HostLine::measure_gaps);
+            }
         }
     }
 
@@ -180,7 +190,7 @@ impl Report {
         let host = self.host(host);
         host.requests += 1;
         host.robots_requests += usize::from(request.kind == UrlKind::Robots);
-        host.sitemap_requests += usize::from(request.kind == UrlKind::Sitemap);
+        host.sitemap_requests += usize::from(request.kind.is_sitemap());
         host.begun.push(request.at);
         if is_drawn {
             host.drawn.push(request);
@@ -192,8 +202,13 @@ impl Report {
         let Ok(url) = record.page.url.parse() else { return };
         let host = self.host_of(&url);
         let page = &record.page;
-        // One that is an error has named nothing, so it counts as that.
-        let is_sitemap = page.kind == UrlKind::Sitemap && page.status.is_none_or(|status| status < 400);
+        host.left_out.add_all(&record.left_out);
+        // One that is an error, or leads elsewhere, has named nothing, so it counts as that.
+        let is_sitemap =
+            page.kind == UrlKind::Sitemap && page.status.is_none_or(|status| status < 300 || status == 304);
+        if record.is_guess && page.outcome == Outcome::Fetched && !is_sitemap {
+            return;
+        }
         match page.outcome {
             Outcome::Fetched if is_sitemap => host.sitemaps += 1,
             Outcome::Fetched | Outcome::Allowed => host.fetched += 1,
@@ -204,6 +219,7 @@ impl Report {
         }
         match page.class().filter(|_| !is_sitemap) {
             Some(Class::Ok) => host.ok += 1,
+            Some(Class::Unchanged) => host.unchanged += 1,
             Some(Class::Redirected) => host.redirected += 1,
             Some(Class::ClientError) => host.client_errors += 1,
             Some(Class::ServerError) => host.server_errors += 1,

@@ -10,9 +10,11 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::crawl::frontier::{UrlKind, known_as};
+use crate::crawl::sitemap;
 use crate::fetch::{FetchAnswer, FetchLine};
 use crate::outcome::Outcome;
-use crate::sanitize::{public_url, write_json};
+use crate::sanitize::write_json;
 use crate::status::UsageError;
 
 pub(crate) struct Save {
@@ -91,14 +93,19 @@ pub(crate) struct Body {
 }
 
 impl Body {
-    pub(crate) fn up_to(max: usize) -> Self {
-        Self { bytes: Vec::new(), max }
+    pub(crate) fn of(kind: UrlKind) -> Self {
+        Self { bytes: Vec::new(), max: if kind.is_sitemap() { SITEMAP_MAX } else { BODY_MAX } }
     }
 
     /// What is beyond the limit need not be read.
     pub(crate) fn push(&mut self, chunk: &[u8]) -> ControlFlow<()> {
         let left = self.max - self.bytes.len();
         self.bytes.extend_from_slice(chunk.get(..left).unwrap_or(chunk));
+        if self.bytes.len() == BODY_MAX && self.max == BODY_MAX && sitemap::is_sitemap(None, &self.bytes) {
+            // A page that was given, and is a sitemap.
+            self.max = SITEMAP_MAX;
+            self.bytes.extend_from_slice(chunk.get(left..).unwrap_or_default());
+        }
         if self.bytes.len() < self.max { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
@@ -124,7 +131,7 @@ fn reopen(index: &Path, known: &HashMap<String, bool>) -> io::Result<Option<(Fil
         }
         read += line.len() as u64;
         let Ok(saved) = serde_json::from_slice::<Saved>(&line) else { return Ok(None) };
-        let url = saved.url.and_then(|url| url.parse().ok()).map(|url| public_url(&url));
+        let url = saved.url.and_then(|url| url.parse().ok()).map(|url| known_as(&url));
         let Some(is_done) = url.and_then(|url| known.get(url.as_str())) else { return Ok(None) };
         whole = if *is_done { read } else { whole };
         let number = saved.file.and_then(|name| name.split('.').next().and_then(|stem| stem.parse().ok()));

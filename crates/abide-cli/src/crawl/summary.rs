@@ -30,7 +30,7 @@ fn whole(report: &Report) -> anyhow::Result<Value> {
 
 /// Of the keys of a host; `urls` is not one of them.
 const SUMS: &str = "requests urls fetched ok redirected client_errors server_errors denied deferred refused errors left sitemaps noindex \
-    bytes";
+    bytes unchanged";
 
 /// `200  http://a.example/x  120 ms  345 bytes`.
 pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {
@@ -86,6 +86,9 @@ pub(crate) fn lines(host: &HostLine) -> Vec<String> {
         };
         lines.extend(list(word, those.map(each)));
     }
+    if !host.left_out.is_empty() {
+        lines.push(format!("left out: {}", host.left_out.text()));
+    }
     let found = host.permissions.iter().map(|(name, pages)| format!("{name} on {}", count(*pages, "page")));
     lines.extend(list("permissions", found));
     lines
@@ -94,8 +97,9 @@ pub(crate) fn lines(host: &HostLine) -> Vec<String> {
 pub(crate) type Pick = fn(&HostLine) -> usize;
 
 /// What a URL can come to, and the class that colours it in the HTML report.
-const CLASSES: [(&str, &str, Pick); 10] = [
+const CLASSES: [(&str, &str, Pick); 11] = [
     ("ok", "good", |host| host.ok),
+    ("unchanged", "good", |host| host.unchanged),
     ("redirected", "moved", |host| host.redirected),
     ("client errors", "bad", |host| host.client_errors),
     ("server errors", "bad", |host| host.server_errors),

@@ -32,9 +32,50 @@ async fn options_of_the_file_stand_below_those_of_the_command_line() {
         let ran = with(&server, FILE, "crawl --json a.example/", is_found).await;
         let last = server.log().pop().unwrap();
         assert_eq!(last.header("user-agent"), Some("FileBot/1 (+https://my.example)"), "{}", ran.err);
-        assert_eq!((last.header("x-one"), last.header("x-two")), (Some("1"), Some("2")));
+        let fields = if is_found { (None, None) } else { (Some("1"), Some("2")) };
+        assert_eq!((last.header("x-one"), last.header("x-two")), fields);
         assert_eq!(ran.lines().last().unwrap()["fetched"], json!(2), "{}", ran.out);
     }
     let ran = with(&server, FILE, "crawl --json --max-pages 1 a.example/", true).await;
     assert_eq!(ran.lines().last().unwrap()["fetched"], json!(1));
+}
+
+#[tokio::test]
+async fn the_file_of_the_directory_is_named_and_neither_reaches_out_nor_writes() {
+    let server = site().await;
+    let (place, home) = (directory(), directory());
+    let places = ["report", "save", "csv", "store", "output"].map(|name| (name, place.place(name)));
+    let file: String = places.iter().map(|(name, path)| format!("{name} = \"{path}\"\n")).collect();
+    let file = file.replace("store = \"", "store = \"redb:")
+        + "proxy = \"http://127.0.0.1:9\"\nnoproxy = \"*\"\ncacert = \"/nonexistent\"\nkey = \"/nonexistent\"\n\
+           header = \"X-Here: 1\"\nfiles-from = \"/nonexistent\"\nallow-net = \"10.0.0.0/8\"\nresolve = \"*:1:10.0.0.1\"\n\
+           delay = 0\n[crawl]\nmax-pages = 2\nwarc = \"x\"\n";
+    // An option that is not there yet is none.
+    let file = file.replace("warc = \"x\"\n", "");
+    std::fs::write(place.place("abide.toml"), &file).unwrap();
+    std::fs::create_dir(home.path().join("abide")).unwrap();
+    std::fs::write(
+        home.path().join("abide/abide.toml"),
+        "agent = \"OwnBot\"\nheader = \"X-Own: 1\"\nmax-pages = 3\n",
+    )
+    .unwrap();
+    let args = reaching(&server, "crawl --json a.example/".to_owned());
+    let (here, config) = (place.path().to_owned(), home.path().to_owned());
+    let ran: crate::Ran =
+        blocking(move || command(&args).current_dir(here).env("XDG_CONFIG_HOME", config).output().unwrap())
+            .await
+            .into();
+    ran.ends_with(0).reports(&[
+        &format!("with options from {} and abide.toml; --config \"\" reads none; ", home.place("abide/abide.toml")),
+        "of the abide.toml found here, allow-net, cacert, csv, files-from, header, key, noproxy, output, proxy, report, resolve, save, \
+         store would count only with --config abide.toml",
+    ]);
+    assert_eq!(
+        ran.lines().last().unwrap()["fetched"],
+        json!(2),
+        "that of the directory goes before that of the user"
+    );
+    let last = server.log().pop().unwrap();
+    assert_eq!((last.header("x-own"), last.header("x-here")), (Some("1"), None));
+    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 1, "nothing was written");
 }

@@ -10,11 +10,8 @@ use crate::{Ran, directory, has, online, store};
 
 /// A tree of pages, a forbidden one, and hosts that are busy.
 async fn sites() -> Server {
-    let (is_busy, is_first) = (AtomicBool::new(true), AtomicBool::new(true));
+    let is_first = AtomicBool::new(true);
     Server::start(move |seen| match seen.path.as_str() {
-        "/robots.txt" if seen.host() == "busy.example" && is_busy.swap(false, Relaxed) => {
-            Reply::retry_after(429, 2)
-        }
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /secret"),
         "/" => Reply::html("<a href=/1>1</a><a href=/2>2</a><a href=/secret/x>s</a>"),
         // As servers and what runs on them send it together.
@@ -23,9 +20,6 @@ async fn sites() -> Server {
             &[("content-type", "text/html, text/html")],
             "<a href=/deep>d</a><a href=/>home</a>",
         ),
-        "/to-busy" => {
-            Reply::redirect(302, &format!("{}/2", seen.site().replace(seen.host(), "busy.example")))
-        }
         "/held-long" => Reply::retry_after(429, 3600),
         "/held" if is_first.swap(false, Relaxed) => Reply::retry_after(429, 2),
         _ => Reply::html("end"),
@@ -120,6 +114,32 @@ async fn the_report_is_one_page_with_every_request() {
 }
 
 #[tokio::test]
+async fn the_table_has_a_row_per_url_over_all_calls() {
+    let server = sites().await;
+    let (directory, store) = store();
+    let path = directory.place("pages.csv");
+    std::fs::write(&path, "an old one, longer than what is written now".repeat(100)).unwrap();
+    for _ in 0..2 {
+        online(&server, format!("crawl --max-pages 2 --store {store} --csv {path} a.example/"))
+            .await
+            .ends_with(0);
+    }
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut rows: Vec<Vec<&str>> = text.lines().map(|line| line.splitn(9, ',').collect()).collect();
+    assert_eq!(rows.remove(0).join(" "), "url kind status outcome noindex ms bytes final_url why,changed");
+    let paths: Vec<&str> = rows.iter().map(|row| row[0].rsplit_once(".example").unwrap().1).collect();
+    assert!(
+        paths.iter().zip(["/", "/1", "/2", "/secret/x", "/deep"]).all(|(path, end)| path.ends_with(end)),
+        "{paths:?}"
+    );
+    assert_eq!(
+        (rows[1][1..5].join(" "), rows[3][1..5].join(" ")),
+        ("page 200 fetched false".into(), "page  denied ".into())
+    );
+    assert!(rows[3][8].contains("Disallow: /secret"), "{text}");
+}
+
+#[tokio::test]
 async fn a_time_out_is_drawn_as_long_as_it_took() {
     let server = Server::without_rules(|_| Reply::html("late").after(Duration::from_secs(600))).await;
     let directory = directory();
@@ -165,16 +185,16 @@ async fn ctrl_c_ends_it_with_its_report() {
 }
 
 #[tokio::test]
-async fn what_another_host_defers_is_fetched_later() {
-    let server = sites().await;
-    let args = "crawl --json --max-wait 0 --max-depth 0 a.example/to-busy a.example/2";
-    let ran = online(&server, args).await;
-    let a = ran.ends_with(0).host("a.example");
-    has(&a, json!({"fetched": 2, "deferred": 0}));
-    assert!(a["requeued"].as_u64().unwrap() >= 1, "{a}");
-    let then = at(&server, "busy.example/2");
-    assert!(at(&server, "a.example/2") < then, "its own host goes on meanwhile");
-    assert!(then - at(&server, "busy.example/robots.txt") >= Duration::from_secs(2));
+async fn the_target_of_a_redirect_waits_as_long_as_the_redirect_asks() {
+    let server = Server::without_rules(|seen| match seen.path.as_str() {
+        "/to" => Reply::with_headers(303, &[("location", "/result"), ("retry-after", "2")], ""),
+        _ => Reply::html("end"),
+    })
+    .await;
+    let args = "crawl --json --max-depth 0 a.example/to a.example/other";
+    has(&summary(online(&server, args).await.ends_with(0)), json!({"ok": 2, "redirected": 1}));
+    assert!(at(&server, "a.example/other") < at(&server, "a.example/result"), "its host goes on meanwhile");
+    assert!(at(&server, "a.example/result") - at(&server, "a.example/to") >= Duration::from_secs(2));
 }
 
 #[tokio::test]

@@ -12,6 +12,8 @@ mod documented;
 mod identity;
 mod io;
 mod pacing;
+#[cfg(feature = "redb")]
+mod recrawl;
 mod refused;
 mod store;
 #[cfg(target_os = "linux")]
