@@ -294,7 +294,9 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         }
         match info.stopped() {
             // The crawl's limit is none: where a redirect leads is its next URL.
-            Some(Stopped::AtLimit) => answer.redirect = RedirectAnswer::of(abide, response),
+            Some(Stopped::AtLimit) if info.refusal().is_none() => {
+                answer.redirect = RedirectAnswer::of(abide, response);
+            }
             Some(stopped) => line.why.push_str(&format!("; {stopped}")),
             None => {}
         }

@@ -101,7 +101,8 @@ fn check(args: &SignedCheckArgs) -> anyhow::Result<Status> {
             let recorder = Recorder::default();
             let sink = |_: &[u8]| ControlFlow::Continue(());
             let FetchAnswer { line, .. } =
-                fetch::ask(&client, url.as_str(), &recorder, Options::new(), sink).await;
+                fetch::ask(&client, url.as_str(), &recorder, Options::new(), http::HeaderMap::new(), sink)
+                    .await;
             let is_let_in =
                 line.outcome == Outcome::Fetched && line.status.is_some_and(|status| status < 400);
             *if is_signed { &mut welcome[1] } else { &mut welcome[0] } = is_let_in;
