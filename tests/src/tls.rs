@@ -7,6 +7,7 @@ use rcgen::{
 };
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::aws_lc_rs;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
 /// Signs certificates that only clients trust which name it.
@@ -78,7 +79,10 @@ impl Authority {
 
 fn serving(certificate: &Certificate, key: &KeyPair) -> ServerConfig {
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    ServerConfig::builder()
+    // Named, because the client of a test may bring another one, and rustls chooses for nobody who has two.
+    ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("the provider has them")
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key)
         .expect("key and certificate belong together")

@@ -269,7 +269,7 @@ impl Call<'_> {
             url: self.url.clone(),
             status: head.status,
             verdict,
-            tdmrep: self.tdmrep.clone(),
+            tdmrep: std::mem::take(&mut self.tdmrep),
             waited,
             remote: head.remote_addr,
             permissions: None,

@@ -118,28 +118,32 @@ struct TdmrepRecord {
 impl TdmrepRecord {
     /// The record after an attempt that ended at `now`. Requests to the host are a `delay` apart.
     fn after(before: Option<&Self>, outcome: Outcome, now: WallMillis, delay: Duration) -> Self {
+        let new = |file, validators, lifetime: Duration| Self {
+            file,
+            validators,
+            fetched: now,
+            asked: now,
+            // Or it would be requested in place of each page that waits behind it.
+            fresh_until: now.plus(lifetime.max(delay.saturating_mul(3))),
+            failures: 0,
+            waited: Duration::ZERO,
+        };
         let last = before.map_or(Tdmrep::Unknown, |before| before.file.clone());
-        let (file, lifetime, validators, failures) = match outcome {
-            Outcome::Known { file, lifetime, validators } => (file, lifetime.unwrap_or(DAY), validators, 0),
+        let fetched = before.map_or(now, |before| before.fetched.min(now));
+        match outcome {
+            Outcome::Known { file, lifetime, validators } => new(file, validators, lifetime.unwrap_or(DAY)),
             Outcome::Confirmed { lifetime } => {
                 let validators = before.map(|before| before.validators.clone()).unwrap_or_default();
-                (last.clone(), lifetime.unwrap_or(DAY), validators, 0)
+                Self { fetched, ..new(last, validators, lifetime.unwrap_or(DAY)) }
             }
             // The last good copy. That there was none is not one: it may be there by now.
             Outcome::Failed => {
-                let file = if last == Tdmrep::Absent { Tdmrep::Unknown } else { last.clone() };
+                let file = if last == Tdmrep::Absent { Tdmrep::Unknown } else { last };
                 let failures = before.map_or(0, |before| before.failures);
-                let (first, longest) = RETRY;
-                let lifetime = first.saturating_mul(1 << failures.min(6)).min(longest);
-                (file, lifetime, HeaderMap::new(), failures.saturating_add(1))
+                let retry = RETRY.0.saturating_mul(1 << failures.min(6)).min(RETRY.1);
+                Self { fetched, failures: failures.saturating_add(1), ..new(file, HeaderMap::new(), retry) }
             }
-        };
-        let is_confirmed = failures == 0 && file == last && !validators.is_empty();
-        let fetched = before.filter(|_| is_confirmed).map_or(now, |before| before.fetched.min(now));
-        // Or it would be requested in place of each page that waits behind it.
-        let fresh_until = now.plus(lifetime.max(delay.saturating_mul(3)));
-        let waited = Duration::ZERO;
-        Self { file, fetched, asked: now, fresh_until, failures, validators, waited }
+        }
     }
 
     /// Not if it is from the future: then the clock was set back.

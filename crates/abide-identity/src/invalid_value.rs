@@ -1,4 +1,6 @@
 //! What is no price, or no token of a licence.
+//!
+//! One error for both, which come from settings and files of the crawler's owner, who needs its sentence alone.
 
 use thiserror::Error;
 
