@@ -7,10 +7,11 @@ use abide_gate::pacing::{
     DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Permit, Want,
 };
 use abide_gate::robots_cache::RobotsPolicy;
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::hosts;
 use abide_gate::{
-    Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host, ManualClock, MemoryStore,
-    Origin, WallMillis,
+    Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host, ManualClock, Origin,
+    WallMillis,
 };
 
 use http::{HeaderMap, StatusCode};
