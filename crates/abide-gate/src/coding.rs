@@ -334,6 +334,7 @@ const CORRUPT: &str = "the coded stream is corrupt";
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-#[cfg(all(test, feature = "zstd"))]
+#[cfg(test)]
+#[cfg(feature = "zstd")]
 #[path = "../tests/parts/coding.rs"]
 mod tests;
