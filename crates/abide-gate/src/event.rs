@@ -1,22 +1,18 @@
-//! What the gate reports: to observers, for metrics, and to `tracing` (feature); and how code of the user's is run.
+//! What the gate reports: to observers, for metrics, and to `tracing` (feature).
 //!
 //! One enum for all receivers, so that they cannot disagree. No lock is held while one runs, because it may ask the gate for something.
 //!
-//! Observers, stores, clocks and fetches are the user's. A panic in one must neither end the task of a host nor leave its lease taken.
+//! Observers are the user's: a panic in one loses the event for it, and nothing else.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 use crate::denied::Denied;
 use crate::gate::Verdict;
 use crate::pacing::{BackoffCause, DeferReason};
 use crate::robots_cache::{GoodCopy, RobotsEntry};
-use crate::{Failure, Origin, Refusal, StoreError};
+use crate::{Failure, Origin, Refusal, StoreError, caught};
 
 /// Something that happened, for observers. Events of pacing name hosts only: no URL and no path.
 ///
@@ -260,19 +256,4 @@ impl fmt::Debug for Observers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Observers({})", self.0.len())
     }
-}
-
-/// Runs code of the user's. `None`: it panicked, and what it left half done must not be used.
-pub fn caught<T>(run: impl FnOnce() -> T) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(run)).ok()
-}
-
-/// The same for a future, which is not polled again after a panic.
-pub async fn caught_future<F: Future>(future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    poll_fn(|context| match caught(|| future.as_mut().poll(context)) {
-        Some(poll) => poll.map(Some),
-        None => Poll::Ready(None),
-    })
-    .await
 }

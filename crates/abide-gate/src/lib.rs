@@ -58,6 +58,7 @@
 )]
 
 // The keys, the clocks, and what can go wrong.
+mod caught;
 mod clock;
 mod failure;
 mod jitter;
@@ -99,13 +100,14 @@ mod parts;
 
 pub use address::AddressGuard;
 pub use builder::GateBuilder;
+pub use caught::{caught, caught_future};
 #[cfg(feature = "testing")]
 pub use clock::ManualClock;
 pub use clock::{Clock, SystemClock, WallMillis, caught_clock, lacks_timers};
 pub(crate) use coding::Coding;
 pub use coding::{decoder, named_codings};
 pub use denied::{Denied, DeniedKind};
-pub use event::{Event, caught, caught_future};
+pub use event::Event;
 pub use failure::Failure;
 /// What the traits of this crate return, so that they can be used as `dyn`.
 pub use futures_core::future::BoxFuture;
