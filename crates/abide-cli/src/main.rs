@@ -42,6 +42,8 @@ use config::one_line;
 use status::{Status, UsageError};
 
 fn main() -> ExitCode {
+    // It fails if there is one already, and at the start of a program there is none.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = match config::parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
         Err(error) => return refuse(&error),

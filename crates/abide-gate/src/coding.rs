@@ -10,9 +10,11 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+#[cfg(feature = "zstd")]
+use compression_codecs::ZstdDecoder;
 use compression_codecs::core::util::{PartialBuffer, WriteBuffer};
-use compression_codecs::{BrotliDecoder, DecodeV2, DeflateDecoder, GzipDecoder, ZlibDecoder, ZstdDecoder};
-use http::header::{CONTENT_ENCODING, HeaderMap};
+use compression_codecs::{BrotliDecoder, DecodeV2, DeflateDecoder, GzipDecoder, ZlibDecoder};
+use http::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
 use http_body_util::combinators::BoxBody;
@@ -26,8 +28,16 @@ pub(crate) enum Coding {
     /// The zlib format, or bare DEFLATE.
     Deflate,
     Brotli,
+    #[cfg(feature = "zstd")]
     Zstd,
 }
+
+/// What a request of abide's own asks for, if its response is decoded here.
+pub(crate) const ACCEPTED_CODINGS: HeaderValue = HeaderValue::from_static(if cfg!(feature = "zstd") {
+    "gzip, deflate, br, zstd"
+} else {
+    "gzip, deflate, br"
+});
 
 impl Coding {
     /// The coding of a body with these fields, `None` if there is none.
@@ -42,6 +52,7 @@ impl Coding {
             b"gzip" | b"x-gzip" => Self::Gzip,
             b"deflate" => Self::Deflate,
             b"br" => Self::Brotli,
+            #[cfg(feature = "zstd")]
             b"zstd" => Self::Zstd,
             _ => return Err(Failure::StillCoded),
         };
@@ -57,6 +68,7 @@ impl Coding {
             Self::Deflate if first & 0x0f != 8 || first >> 4 > 7 => Box::new(DeflateDecoder::new()),
             Self::Deflate => Box::new(ZlibDecoder::new()),
             Self::Brotli => Box::new(BrotliDecoder::new()),
+            #[cfg(feature = "zstd")]
             // Lenient: windows of up to 128 MiB, though RFC 9659 stops at 8 MiB. Only as much of one is touched as is decoded.
             Self::Zstd => Box::new(ZstdDecoder::new()),
         }
@@ -85,7 +97,7 @@ fn names_no_coding(word: &[u8]) -> bool {
     }
 }
 
-/// What takes the coding off a body with these fields: `gzip`, `deflate`, `br` or `zstd`. `None`: there is none, an unknown one, or several.
+/// What takes the coding off a body with these fields: `gzip`, `deflate`, `br`, or `zstd` (feature `zstd`). `None`: there is none, an unknown one, or several.
 ///
 /// Trailers pass. The body's error says that the stream is cut short or corrupt, or that bytes behind it belong to no member; an error of
 /// the body itself is passed on as it is. A body that is empty before decoding is empty, as in answers to HEAD.
@@ -232,6 +244,7 @@ impl<B: Body> DecodedBody<B> {
         }
         let is_stream = match self.coding {
             Coding::Gzip => self.input.first() == Some(&0x1f),
+            #[cfg(feature = "zstd")]
             Coding::Zstd => true,
             Coding::Deflate | Coding::Brotli => false,
         };
@@ -321,6 +334,6 @@ const CORRUPT: &str = "the coded stream is corrupt";
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "zstd"))]
 #[path = "../tests/parts/coding.rs"]
 mod tests;

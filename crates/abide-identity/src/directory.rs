@@ -4,11 +4,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use ring::digest::{SHA256, digest};
 use url::Url;
 
 use crate::error::IdentityError;

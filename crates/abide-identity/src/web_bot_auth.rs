@@ -5,10 +5,10 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{HeaderMap, HeaderName, Method, StatusCode};
+use ring::rand::{SecureRandom, SystemRandom};
 use sfv::{ItemSerializer, KeyRef, StringRef, key_ref};
 use url::Url;
 
@@ -246,7 +246,7 @@ fn is_sent_as_text(headers: &HeaderMap, name: &str) -> bool {
 /// 32 random bytes, base64url.
 fn random_nonce() -> Result<String, IdentityError> {
     let mut bytes = [0; 32];
-    rand::fill(&mut bytes).map_err(|error| Why::Signer(error.into()))?;
+    SystemRandom::new().fill(&mut bytes).map_err(|error| Why::Signer(error.into()))?;
     Ok(URL_SAFE_NO_PAD.encode(bytes))
 }
 

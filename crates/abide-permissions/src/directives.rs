@@ -55,8 +55,8 @@ struct AppMember {
 type Directives = Vec<(Box<str>, SfValue)>;
 
 impl AppDirectives {
-    /// Reads the records of the group of `rules`. A record that is not a List is dropped by itself (RFC 9309 §2.3.1.5 takes precedence over
-    /// joining the lines, X12).
+    /// Reads the records of the group of `rules`. A record that is not a List is dropped by itself: joined, as the
+    /// draft has it, one bad line would void all, and RFC 9309 §2.3.1.5 says that what is parseable is used.
     pub fn of(rules: &Rules, target: &Target<'_>) -> Self {
         let mut found = Self::default();
         let group = rules.token().unwrap_or("*");
@@ -78,8 +78,8 @@ impl AppDirectives {
     /// The directives for an application, each with its value and its record, in the order of the file, with repetitions. `None`
     /// when no record names it.
     ///
-    /// Of the records that name it, all those with the longest path count (X13, X14). Names are compared case-insensitively (Lenient: SF
-    /// Tokens are case-sensitive, X16).
+    /// Of the records that name it, all those with the longest path count: a longer path that names another
+    /// application hides none of ours. Names are compared case-insensitively (Lenient: SF Tokens are case-sensitive).
     pub fn for_app(&self, app: &str) -> Option<Vec<(&str, &SfValue, &Provenance)>> {
         let named = || self.members.iter().filter(|member| member.app.eq_ignore_ascii_case(app));
         let longest = named().map(|member| member.bytes).max()?;
@@ -89,7 +89,7 @@ impl AppDirectives {
         Some(directives.map(|((name, value), source)| (&**name, value, source)).collect())
     }
 
-    /// The value of a directive for an application; of a repeated one the last (X15).
+    /// The value of a directive for an application; of a repeated one the last.
     pub fn get(&self, app: &str, name: &str) -> Option<&SfValue> {
         let directives = self.for_app(app)?;
         directives.into_iter().rev().find(|(own, ..)| *own == name).map(|(_, value, _)| value)

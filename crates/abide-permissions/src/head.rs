@@ -2,6 +2,8 @@
 //!
 //! A head without metas and a head that was not read are different answers, so how the scan ended is part of what was found.
 
+#[cfg(feature = "html")]
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -42,7 +44,7 @@ pub(crate) struct FoundInHead {
 #[cfg(feature = "html")]
 impl FoundInHead {
     /// Takes a meta of the head with these attributes, if it has a name. One that is named by another attribute is a stray.
-    pub(crate) fn add_meta(&mut self, attribute: impl Fn(&'static str) -> Option<String>) {
+    pub(crate) fn add_meta<'a>(&mut self, attribute: impl Fn(&'static str) -> Option<Cow<'a, str>>) {
         if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
             self.metas.push(Meta::new(name, attribute("content").unwrap_or_default()));
             return;
@@ -56,7 +58,7 @@ impl FoundInHead {
     }
 
     /// Takes a meta behind the head with these attributes, if it has a name that may be a crawler's.
-    pub(crate) fn add_meta_of_body(&mut self, attribute: impl Fn(&'static str) -> Option<String>) {
+    pub(crate) fn add_meta_of_body<'a>(&mut self, attribute: impl Fn(&'static str) -> Option<Cow<'a, str>>) {
         if let Some(name) = attribute("name").filter(|name| !name.is_empty() && !name.contains(':')) {
             self.add_stray(StrayPlace::Body, name, attribute("content").unwrap_or_default());
         }
@@ -68,7 +70,7 @@ impl FoundInHead {
         std::mem::take(&mut other.strays).into_iter().for_each(|stray| self.keep(stray));
     }
 
-    fn add_stray(&mut self, place: StrayPlace, name: String, content: String) {
+    fn add_stray(&mut self, place: StrayPlace, name: Cow<'_, str>, content: Cow<'_, str>) {
         self.keep(Stray { place, meta: Meta::new(name, content) });
     }
 
@@ -85,7 +87,7 @@ impl FoundInHead {
     }
 
     /// Takes the URL of a link with these attributes, if it leads to a licence.
-    pub(crate) fn add_link(&mut self, attribute: impl Fn(&'static str) -> Option<String>) {
+    pub(crate) fn add_link<'a>(&mut self, attribute: impl Fn(&'static str) -> Option<Cow<'a, str>>) {
         let kind = attribute("rel").zip(attribute("type"));
         if kind.is_some_and(|(rel, media_type)| is_license(&rel, &media_type))
             && let Some(url) = attribute("href").filter(|url| !url.trim_ascii().is_empty())
@@ -164,7 +166,7 @@ impl Head {
     }
 
     /// The metas within the `noscript` elements of the head, which exist only for browsers without scripting. Their rules
-    /// count too (X19).
+    /// count too.
     pub fn noscript_metas(&self) -> &[Meta] {
         self.found.as_deref().map_or(&[], |found| &found.noscript_metas)
     }

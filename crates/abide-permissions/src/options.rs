@@ -248,7 +248,7 @@ impl ReadOptions {
         })
     }
 
-    /// Whether rules for this token of a field bind us: ours, or that of all crawlers (`*`, and `robots` as a whole, X11).
+    /// Whether rules for this token of a field bind us: ours, or that of all crawlers (`*`, and `robots` as a whole).
     pub(crate) fn token_binds_us(&self, text: &[u8]) -> bool {
         text == b"*" || text.eq_ignore_ascii_case(b"robots") || self.token_is_ours(text)
     }

@@ -144,7 +144,7 @@ pub(crate) enum KnownRule {
     Flag(Flag),
     /// `none`: `noindex` and `nofollow`.
     None,
-    /// `all`, `index`, `follow`, `archive`: they permit, so they have no effect (X20, X21).
+    /// `all`, `index`, `follow`, `archive`: they have no effect, because every rule of repext-03 restricts.
     Permits,
     /// A flag that others defined and nothing follows from; kept as data among the unknown rules.
     Data,

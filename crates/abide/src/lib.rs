@@ -93,8 +93,9 @@
 //! # Features
 //! * `identity`: signed requests by Web Bot Auth, `Builder::sign_requests`, with the crate `abide-identity`.
 //! * `metrics`: `record_metrics` and `sample_metrics`, which count with the facade of that name.
+//! * `zstd`: pages and robots.txt in zstd, beside gzip, deflate and brotli. Off by default, because it brings C code.
 //!
-//! TLS and content codings are the features of *your* reqwest.
+//! TLS is a feature of *your* reqwest; its content codings are not used.
 
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]

@@ -338,7 +338,8 @@ pub(crate) fn reqwest_failure(error: &reqwest::Error) -> Option<Failure> {
 }
 
 /// As reqwest asks for them when it has all its features.
-pub(crate) const CODINGS: HeaderValue = HeaderValue::from_static("zstd,gzip,deflate,br");
+pub(crate) const CODINGS: HeaderValue =
+    HeaderValue::from_static(if cfg!(feature = "zstd") { "zstd,gzip,deflate,br" } else { "gzip,deflate,br" });
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 /// The response with its coding taken off. It keeps the length of the coded body, at which its connection ends it, until [`into_http`].

@@ -59,7 +59,7 @@ async fn the_file_of_the_directory_is_named_and_neither_reaches_out_nor_writes()
         "agent = \"OwnBot\"\nheader = \"X-Own: 1\"\nmax-pages = 3\n",
     )
     .unwrap();
-    let args = reaching(&server, "crawl --json a.example/".to_owned());
+    let args = reaching(&server, "crawl --json a.example/");
     let (here, config) = (place.path().to_owned(), home.path().to_owned());
     let ran: crate::Ran =
         blocking(move || command(&args).current_dir(here).env("XDG_CONFIG_HOME", config).output().unwrap())

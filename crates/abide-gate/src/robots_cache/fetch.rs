@@ -20,6 +20,7 @@ use httpdate::{fmt_http_date, parse_http_date};
 use tokio::time::timeout;
 use url::Url;
 
+use crate::coding::ACCEPTED_CODINGS;
 use crate::denied::Refusal;
 use crate::origin::Short;
 use crate::pacing::NextHop;
@@ -143,7 +144,7 @@ impl RobotsRequest {
     pub fn headers(&self) -> HeaderMap {
         let mut headers = self.signature.clone();
         // abide decodes robots.txt itself, to the last byte, so it names the codings, and not the client.
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("gzip, deflate, br, zstd"));
+        headers.insert(ACCEPT_ENCODING, ACCEPTED_CODINGS);
         headers.insert(ACCEPT, HeaderValue::from_static("text/plain, */*;q=0.5"));
         let etag = self.validators.etag().map(Cow::from);
         for (name, text) in [(IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, self.validators.last_modified())] {

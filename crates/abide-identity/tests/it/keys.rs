@@ -69,7 +69,7 @@ fn shows_the_key(text: &str, key: &Key) -> bool {
     use base64::Engine;
     use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 
-    let pem = key.to_pem().unwrap();
+    let pem = key.to_pem();
     let der = STANDARD.decode(pem.lines().nth(1).unwrap()).unwrap();
     let seed = &der[der.len() - 32..];
     let hex: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -88,7 +88,7 @@ fn shows_the_key(text: &str, key: &Key) -> bool {
 fn the_key_is_in_no_debug_text() {
     let key = Key::generate().unwrap();
     assert_eq!(format!("{key:?}"), format!("Key(\"{}\")", thumbprint(&key.public_key())));
-    let pem = key.to_pem().unwrap();
+    let pem = key.to_pem();
     assert!(shows_the_key(&pem, &key), "the test finds it where it is");
     let identity = WebBotAuth::new(Key::from_text(&pem).unwrap(), "https://bot.example").unwrap();
     assert!(!shows_the_key(&format!("{identity:?} {identity:#?}"), &key));
@@ -97,7 +97,7 @@ fn the_key_is_in_no_debug_text() {
 #[test]
 fn the_key_is_in_no_error() {
     let key = Key::generate().unwrap();
-    let pem = key.to_pem().unwrap();
+    let pem = key.to_pem();
     let jwk = |d: &str| format!(r#"{{"kty":"OKP","crv":"Ed25519","x":"AAAA","d":{d}}}"#);
     let line = pem.lines().nth(1).unwrap().to_owned();
     let broken = [

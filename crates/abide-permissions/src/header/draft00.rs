@@ -1,7 +1,7 @@
 //! The first version of the draft: `*=noindex, nosnippet; ExampleBot=;` (draft-illyes-repext-00 §2.1.1).
 //!
 //! Its ABNF allows one rule for each token, against its own example; the example is followed. That `ExampleBot=;` would
-//! exempt ExampleBot is overruled by repext-03 §3.1.1: a restriction for all crawlers binds all of them (X5).
+//! exempt ExampleBot is overruled by repext-03 §3.1.1: a restriction for all crawlers binds all of them.
 
 use crate::element::{Carrier, names_crawler, read_elements, split_once};
 use crate::options::ReadOptions;

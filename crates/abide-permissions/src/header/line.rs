@@ -38,7 +38,7 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> FieldLine<'a> {
     while let Some(text) = rest.next() {
         let folded;
         let mut member = parse_member(text, options);
-        // X2: keys in capitals are an error in RFC 9651 only.
+        // Keys in capitals are an error in RFC 9651 (§3.1.2) only: repext-03 §3.1.3 says that case does not matter.
         if member.is_none() && text.iter().any(u8::is_ascii_uppercase) {
             folded = fold(text);
             member = parse_member(&folded, options);
@@ -135,7 +135,7 @@ fn written(text: &[u8]) -> Box<str> {
     std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text).into(), Into::into)
 }
 
-/// Whether the token of a member is no crawler's name but a rule of the older grammars (X6): `googlebot:noindex`, `noindex`, `"noindex."`.
+/// Whether the token of a member is no crawler's name but a rule of the older grammars: `googlebot:noindex`, `noindex`, `"noindex."`.
 fn names_rule(member: &Member<'_>) -> bool {
     let is_rule = |name: &str| name.contains(':') || element::names_rule(name.as_bytes());
     !member.binds_us && member.name.as_deref().is_some_and(is_rule)

@@ -1,7 +1,8 @@
 //! `Robots-Tag` and `X-Robots-Tag`: field lines in, statements out.
 //!
-//! Each *line* is read by itself, in the grammar that its own pieces show (X22), and the statements of all lines are
-//! united. The new field never switches the old one off (X7).
+//! Each *line* is read by itself, in the grammar that its own pieces show: joined, `googlebot: nofollow` and `noindex`
+//! would be two rules for Googlebot. The statements of all lines are united. The new field never switches the old one
+//! off.
 
 mod draft00;
 mod line;
@@ -116,7 +117,7 @@ impl Budget {
     }
 }
 
-/// `Robots-Tag` by the letter of RFC 9651: the lines are one value, and one bad member voids it (X1).
+/// `Robots-Tag` by the letter of RFC 9651: the lines are one value, and one bad member voids it (§4.2).
 #[derive(Default)]
 struct StrictField {
     value: Vec<u8>,

@@ -30,7 +30,7 @@ pub(crate) fn complete_members(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// Lower-cases ASCII letters outside strings, in place. Tokens and rules are compared without case, but the keys of
-/// RFC 9651 are lower-case only (X2).
+/// RFC 9651 (§3.1.2) are lower-case only.
 pub(crate) fn lower_case_outside_strings(line: &mut [u8]) {
     let mut scan = SplitScan::default();
     for byte in line {

@@ -31,7 +31,7 @@ pub(super) fn parse_member<'a>(piece: &'a [u8], options: &ReadOptions) -> Option
 /// A member of the List. Its rules are collected only when its token binds us.
 #[derive(Default)]
 pub(super) struct Member<'a> {
-    /// Its product token: a Token, or a String, because RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not (X3).
+    /// Its product token: a Token, or a String, because RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not.
     pub(super) name: Option<Cow<'a, str>>,
     pub(super) has_parameters: bool,
     pub(super) binds_us: bool,

@@ -11,16 +11,11 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-#[cfg(not(target_arch = "x86_64"))]
-use memchr::arch::all::memchr::One;
-#[cfg(target_arch = "x86_64")]
-use memchr::arch::x86_64::sse2::memchr::One;
 use memchr::memmem::Finder;
 use memchr::{memchr, memchr_iter};
 
 use super::machine::{Machine, Take};
 use super::rewriter::decoded;
-use crate::head::Meta;
 
 /// Reads the bytes of a head as they come, in pieces of any size.
 pub(super) struct CommonHead {
@@ -96,16 +91,9 @@ impl CommonHead {
     }
 
     /// Reads tokens, and leaves what could not be read.
-    #[inline(never)]
     fn read(&mut self, bytes: &mut &[u8]) -> HeadProgress {
         loop {
-            // As between nearly all tags: to look for any other blank takes a twentieth more.
-            if let [b'\n', rest @ ..] = *bytes {
-                *bytes = rest;
-            }
-            if !matches!(bytes, [b'<', ..]) {
-                *bytes = bytes.trim_ascii_start();
-            }
+            *bytes = bytes.trim_ascii_start();
             match read_token(bytes, &mut self.machine) {
                 // lol_html has to see what ended the head: behind some tags text is read otherwise.
                 Ok(_) if self.machine.is_behind_head() => return HeadProgress::Ended,
@@ -140,16 +128,14 @@ fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Un
     }
 }
 
-#[inline(never)]
-fn read_end_tag<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Unread> {
-    let (name, mut tag) = tag.name()?;
+fn read_end_tag<'a>(mut tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Unread> {
+    let name = tag.name()?;
     let rest = tag.end()?;
     machine.end_tag(name);
     Ok(rest)
 }
 
 /// A comment or a doctype.
-#[inline(never)]
 fn skip_declaration(token: &[u8]) -> Result<&[u8], Unread> {
     let begins_like = |begin: &[u8]| token.iter().zip(begin).all(|(a, b)| a.eq_ignore_ascii_case(b));
     let is_comment = begins_like(b"<!--");
@@ -170,85 +156,30 @@ fn skip_declaration(token: &[u8]) -> Result<&[u8], Unread> {
     Err(Unread::More)
 }
 
-/// A start tag, and the raw text behind it. Calls, and what rare branches made the compiler keep in memory, were a third of the scan.
-fn read_element<'a>(tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Unread> {
-    let (element, tag) = tag.element()?;
-    let (mut name, mut content, mut kind, mut other) = (None, None, None, false);
-    let rest = tag.attributes(|attribute, value| {
-        let place = if attribute == b"content" {
-            &mut content
-        } else if attribute == b"name" {
-            &mut name
-        } else if attribute == b"type" {
-            &mut kind
-        } else {
-            // No crawler's name has a colon.
-            other |= (attribute == b"property" || attribute == b"http-equiv") && !value.contains(&b':');
-            return;
-        };
-        // §13.2.5.33: of attributes with one name, the first counts.
-        place.get_or_insert(value);
-    })?;
-    if element == b"meta" {
-        match name {
-            None | Some(b"") if other => read_meta_of_other_name(tag, machine)?,
-            // Most metas have no name, so their content does not matter.
-            None | Some(b"") => _ = machine.start_tag(b"meta"),
-            Some(name) => read_meta(name, content.unwrap_or_default(), machine)?,
-        }
-        Ok(rest)
-    } else if element == b"link" {
+/// A start tag, and the raw text behind it.
+fn read_element<'a>(mut tag: Tag<'a>, machine: &mut Machine) -> Result<&'a [u8], Unread> {
+    let element = tag.name()?;
+    let (attributes, rest) = tag.attributes()?;
+    match element {
+        b"meta" => read_meta(&attributes, machine)?,
         // A link to a licence (RSL), of which a site has one, is for lol_html.
-        if kind.is_some_and(may_be_license) {
-            return Err(Unread::Unusual);
-        }
-        machine.start_tag(b"link");
-        Ok(rest)
-    } else {
-        read_other(element, rest, machine)
+        b"link" if attributes.kind.is_some_and(may_be_license) => return Err(Unread::Unusual),
+        // Its content is a document of its own.
+        b"template" => return Err(Unread::Unusual),
+        _ => _ = machine.start_tag(element),
     }
-}
-
-#[inline(never)]
-fn read_meta(name: &[u8], content: &[u8], machine: &mut Machine) -> Result<(), Unread> {
-    let (name, content) = (text_of(name)?, text_of(content)?);
-    if machine.start_tag(b"meta") == Take::Meta {
-        machine.found.metas.push(Meta::new(name, content));
-    }
-    Ok(())
-}
-
-/// A meta that another attribute names: `http-equiv`, or a `property` without a colon.
-#[inline(never)]
-fn read_meta_of_other_name(tag: Tag<'_>, machine: &mut Machine) -> Result<(), Unread> {
-    let mut attributes = Vec::new();
-    tag.attributes(|name, value| {
-        if [&b"property"[..], b"http-equiv", b"content"].contains(&name) {
-            attributes.push((name, text_of(value)));
-        }
-    })?;
-    if attributes.iter().any(|(_, value)| value.is_err()) {
-        return Err(Unread::Unusual);
-    }
-    if machine.start_tag(b"meta") == Take::Meta {
-        machine.found.add_meta(|wanted| {
-            let (_, value) = attributes.iter().find(|(name, _)| *name == wanted.as_bytes())?;
-            value.as_ref().ok().map(|value| value.clone().into_owned())
-        });
-    }
-    Ok(())
-}
-
-/// An element that is neither a meta nor a link, of which its attributes do not matter.
-#[inline(never)]
-fn read_other<'a>(element: &[u8], rest: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Unread> {
-    // Its content is a document of its own.
-    if element == b"template" {
-        return Err(Unread::Unusual);
-    }
-    machine.start_tag(element);
     let is_raw = matches!(element, b"title" | b"style" | b"script" | b"noscript" | b"noframes");
     if is_raw && !machine.is_behind_head() { read_raw_text(rest, element, machine) } else { Ok(rest) }
+}
+
+fn read_meta(attributes: &Attributes<'_>, machine: &mut Machine) -> Result<(), Unread> {
+    if !attributes.are_text() {
+        return Err(Unread::Unusual);
+    }
+    if machine.start_tag(b"meta") == Take::Meta {
+        machine.found.add_meta(|name| attributes.text(name));
+    }
+    Ok(())
 }
 
 fn may_be_license(kind: &[u8]) -> bool {
@@ -256,7 +187,6 @@ fn may_be_license(kind: &[u8]) -> bool {
 }
 
 /// Reads the raw text of an element and its end tag, and returns what follows (§13.2.5.11 to .17).
-#[inline(never)]
 fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> Result<&'a [u8], Unread> {
     // §13.2.5.18 to .31: from there on, a script may hold its own end tag.
     let is_usual = |script: &[u8]| element != b"script" || COMMENT.find(script).is_none();
@@ -264,8 +194,8 @@ fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> R
     for at in END_TAG.find_iter(text) {
         let (before, tag) = text.split_at(at);
         let Some((written, after)) = skip(tag, 2).split_at_checked(element.len()) else { break };
-        let mut after = Tag(after);
-        if written.eq_ignore_ascii_case(element) && (after.is_at(END) || after.0.is_empty()) {
+        let after = Tag(after);
+        if written.eq_ignore_ascii_case(element) && (after.is_at(ends_name) || after.0.is_empty()) {
             if !is_usual(before) {
                 return Err(Unread::Unusual);
             }
@@ -281,16 +211,55 @@ fn read_raw_text<'a>(text: &'a [u8], element: &[u8], machine: &mut Machine) -> R
 static END_TAG: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("</"));
 static COMMENT: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("<!--"));
 
+/// The values of the attributes that matter, as written.
+#[derive(Default)]
+struct Attributes<'a> {
+    name: Option<&'a [u8]>,
+    content: Option<&'a [u8]>,
+    property: Option<&'a [u8]>,
+    http_equiv: Option<&'a [u8]>,
+    kind: Option<&'a [u8]>,
+}
+
+impl<'a> Attributes<'a> {
+    fn put(&mut self, name: &[u8], value: &'a [u8]) {
+        let place = match name {
+            b"name" => &mut self.name,
+            b"content" => &mut self.content,
+            b"property" => &mut self.property,
+            b"http-equiv" => &mut self.http_equiv,
+            b"type" => &mut self.kind,
+            _ => return,
+        };
+        // §13.2.5.33: of attributes with one name, the first counts.
+        place.get_or_insert(value);
+    }
+
+    /// Whether those of a meta are text to lol_html as they are here: it drops a byte order mark at the start of a value.
+    fn are_text(&self) -> bool {
+        let is_text = |value: &[u8]| str::from_utf8(value).is_ok_and(|text| !text.starts_with('\u{feff}'));
+        [self.name, self.content, self.property, self.http_equiv].into_iter().flatten().all(is_text)
+    }
+
+    /// The value of an attribute of a meta, as the DOM has it.
+    fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+        let value = match name {
+            "name" => self.name,
+            "content" => self.content,
+            "property" => self.property,
+            _ => self.http_equiv,
+        };
+        Some(decoded(String::from_utf8_lossy(value?)))
+    }
+}
+
 /// What is left of a tag, and what follows it.
 #[derive(Clone, Copy)]
 struct Tag<'a>(&'a [u8]);
 
-/// The name and the value of an attribute, as written, and what follows it.
-type Attribute<'a> = (&'a [u8], &'a [u8], &'a [u8]);
-
 impl<'a> Tag<'a> {
-    fn is_at(&self, set: u8) -> bool {
-        self.0.first().is_some_and(|byte| is_in(set, *byte))
+    fn is_at(&self, is_wanted: impl Fn(u8) -> bool) -> bool {
+        self.0.first().is_some_and(|byte| is_wanted(*byte))
     }
 
     /// Why the next byte is not taken.
@@ -298,153 +267,86 @@ impl<'a> Tag<'a> {
         if self.0.is_empty() { Unread::More } else { Unread::Unusual }
     }
 
-    /// Takes all that is in this set, which lower-case letters are in.
-    fn take(&mut self, set: u8) -> &'a [u8] {
-        let mut end = self.0.first_chunk().map_or(0, letters);
-        while self.0.get(end).is_some_and(|byte| is_in(set, *byte)) {
-            end = end.wrapping_add(1);
-        }
+    fn take(&mut self, is_wanted: impl Fn(u8) -> bool) -> &'a [u8] {
+        let end = self.0.iter().position(|byte| !is_wanted(*byte)).unwrap_or(self.0.len());
         let (taken, rest) = self.0.split_at(end);
         self.0 = rest;
         taken
     }
 
-    /// The name of an element, which nearly always is one of two, and what is left.
-    #[inline(always)]
-    fn element(self) -> Result<(&'a [u8], Self), Unread> {
-        for common in [b"meta", b"link"] {
-            if let Some(rest @ [b' ', ..]) = self.0.strip_prefix(common) {
-                return Ok((common, Self(rest)));
-            }
-        }
-        self.name()
+    /// The name of an element, if it is in lower case, as on most pages.
+    fn name(&mut self) -> Result<&'a [u8], Unread> {
+        let name = self.take(is_of_name);
+        let is_name = name.first().is_some_and(u8::is_ascii_lowercase) && self.is_at(ends_name);
+        if is_name { Ok(name) } else { Err(self.stop()) }
     }
 
-    /// The name of an element, if it is in lower case, as on most pages, and what is left.
-    #[inline(never)]
-    fn name(mut self) -> Result<(&'a [u8], Self), Unread> {
-        let name = self.take(NAME);
-        let is_name = name.first().is_some_and(u8::is_ascii_lowercase) && self.is_at(END);
-        if is_name { Ok((name, self)) } else { Err(self.stop()) }
-    }
-
-    /// Reads the attributes, if their names are in lower case, each with its value as written, and returns what follows the tag.
-    #[inline(always)]
-    fn attributes(mut self, mut visit: impl FnMut(&'a [u8], &'a [u8])) -> Result<&'a [u8], Unread> {
+    /// The attributes, if their names are in lower case, and what follows the tag.
+    fn attributes(mut self) -> Result<(Attributes<'a>, &'a [u8]), Unread> {
+        let mut attributes = Attributes::default();
         loop {
-            match self.0 {
-                [b'>', rest @ ..] => return Ok(rest),
-                [b' ', rest @ ..] => self.0 = rest,
-                _ => {}
+            self.skip_blanks();
+            if let [b'>', rest @ ..] = self.0 {
+                return Ok((attributes, rest));
             }
-            let (name, value, rest) = match self.common_attribute() {
-                Some(read) => read,
-                None => self.attribute()?,
-            };
-            visit(name, value);
-            self.0 = rest;
+            let name = self.take(is_of_name);
+            if name.is_empty() {
+                return Err(self.stop());
+            }
+            attributes.put(name, self.value()?);
         }
     }
 
-    /// An attribute as nearly all are written, `rel="icon"`, and what follows it: that one length is checked takes an eighth off the scan.
-    // Calls would add a fifth to it. memchr would be one; its vectors alone are none. So would the start tag of the machine.
-    #[allow(clippy::useless_conversion, reason = "some targets have one for certain")]
-    #[inline(always)]
-    fn common_attribute(&self) -> Option<Attribute<'a>> {
-        let [begin @ .., _, _] = self.0.first_chunk::<10>()?;
-        let (name, rest) = self.0.split_at_checked(letters(begin)).filter(|(name, _)| !name.is_empty())?;
-        let quoted = rest.strip_prefix(b"=\"")?;
-        let (value, rest) = quoted.split_at_checked(Option::<One>::from(One::new(b'"'))?.find(quoted)?)?;
-        Some((name, value, skip(rest, 1)))
-    }
-
-    /// Any attribute, or blanks, and what follows.
-    #[inline(always)]
-    fn attribute(mut self) -> Result<Attribute<'a>, Unread> {
-        let name = self.take(NAME);
-        let value = match self.0 {
-            _ if self.is_at(END) => {
-                self.skip_blanks();
-                b""
-            }
-            _ if name.is_empty() => return Err(self.stop()),
+    /// The value of the attribute whose name has been taken.
+    fn value(&mut self) -> Result<&'a [u8], Unread> {
+        match self.0 {
             [b'=', quote @ (b'"' | b'\''), quoted @ ..] => {
-                let quoted = memchr(*quote, quoted).and_then(|at| quoted.split_at_checked(at));
-                let Some((value, [_, rest @ ..])) = quoted else { return Err(Unread::More) };
-                self.0 = rest;
-                value
+                let (value, rest) =
+                    memchr(*quote, quoted).map(|at| quoted.split_at(at)).ok_or(Unread::More)?;
+                self.0 = skip(rest, 1);
+                Ok(value)
             }
             [b'=', value @ ..] => {
                 self.0 = value;
-                let value = self.take(UNQUOTED);
-                if value.is_empty() || !self.is_at(END) {
-                    return Err(self.stop());
+                let value = self.take(|byte| !ends_unquoted(byte));
+                if !value.is_empty() && self.is_at(|byte| is_blank(byte) || byte == b'>') {
+                    Ok(value)
+                } else {
+                    Err(self.stop())
                 }
-                value
             }
-            _ => return Err(self.stop()),
-        };
-        Ok((name, value, self.0))
+            _ if self.is_at(ends_name) => Ok(b""),
+            _ => Err(self.stop()),
+        }
     }
 
     /// What follows the `>` that is next.
-    fn end(&mut self) -> Result<&'a [u8], Unread> {
+    fn end(mut self) -> Result<&'a [u8], Unread> {
         self.skip_blanks();
         self.0.strip_prefix(b">").ok_or_else(|| self.stop())
     }
 
+    /// §13.2.5.40: a slash that does not end the tag is a blank.
     fn skip_blanks(&mut self) {
-        // §13.2.5.40: a slash that does not end the tag is a blank.
-        while let [b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'/', rest @ ..] = self.0 {
-            self.0 = rest;
-        }
+        self.take(|byte| is_blank(byte) || byte == b'/');
     }
 }
 
-/// How many of the first bytes are lower-case letters, or else such as names and values may hold as well.
-fn letters(block: &[u8; 8]) -> usize {
-    let block = u64::from_le_bytes(*block);
-    // These two bits are set in the letters.
-    let others = !(block & (block << 1)) & u64::from_le_bytes([1 << 6; 8]);
-    others.trailing_zeros() as usize >> 3
+fn is_of_name(byte: u8) -> bool {
+    matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b':' | b'.' | b'@')
 }
 
-fn is_in(set: u8, byte: u8) -> bool {
-    SETS.get(usize::from(byte)).is_some_and(|sets| sets & set != 0)
+fn ends_name(byte: u8) -> bool {
+    is_blank(byte) || matches!(byte, b'/' | b'>')
 }
 
-/// What names are made of here, and values without quotes.
-const NAME: u8 = 1;
-const UNQUOTED: u8 = 2;
-/// What may follow a name.
-const END: u8 = 4;
+/// What a value without quotes can't hold, or not without an error of the standard.
+fn ends_unquoted(byte: u8) -> bool {
+    is_blank(byte) || matches!(byte, b'>' | b'"' | b'\'' | b'<' | b'=' | b'`' | 0)
+}
 
-#[allow(clippy::arithmetic_side_effects, clippy::indexing_slicing, reason = "it is made by the compiler")]
-const SETS: [u8; 256] = {
-    let mut table = [0; 256];
-    let mut at = 0;
-    while at < table.len() {
-        let byte = at as u8;
-        table[at] = match byte {
-            b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b':' | b'.' | b'@' => NAME | UNQUOTED,
-            b' ' | b'\t' | b'\n' | b'\r' | b'\x0c' | b'>' => END,
-            b'/' => END | UNQUOTED,
-            b'"' | b'\'' | b'<' | b'=' | b'`' | 0 => 0,
-            _ => UNQUOTED,
-        };
-        at += 1;
-    }
-    table
-};
-
-/// An attribute's value as the DOM has it.
-fn text_of(value: &[u8]) -> Result<Cow<'_, str>, Unread> {
-    let text = str::from_utf8(value).map_err(|_| Unread::Unusual)?;
-    // lol_html drops a byte order mark at the start of a value.
-    if text.starts_with('\u{feff}') {
-        return Err(Unread::Unusual);
-    }
-    Ok(decoded(Cow::Borrowed(text)))
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b'\x0c')
 }
 
 fn skip(bytes: &[u8], count: usize) -> &[u8] {

@@ -102,8 +102,6 @@ impl Machine {
     }
 
     /// A start tag; its name is in lower case.
-    // Where the name is a constant, little is left of this.
-    #[inline(always)]
     pub(super) fn start_tag(&mut self, name: &[u8]) -> Take {
         self.end_noscript();
         if self.template_depth > 0 {
@@ -128,7 +126,6 @@ impl Machine {
         self.start_tag_in_head(name)
     }
 
-    #[inline(always)]
     fn start_tag_in_head(&mut self, name: &[u8]) -> Take {
         match (name, self.place) {
             (b"meta", HeadPlace::Body) => return if self.body_metas { Take::Meta } else { Take::Stray },

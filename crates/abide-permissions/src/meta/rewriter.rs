@@ -160,7 +160,7 @@ impl SharedState {
         let is_html = element.namespace_uri() == HTML;
         let is_foreign_template = !is_html && name == "template" && machine.is_behind_head();
         let take = if is_foreign_template { Take::Pass } else { machine.start_tag(name.as_bytes()) };
-        let attribute = |name| element.get_attribute(name).map(|value| decoded(value.into()).into_owned());
+        let attribute = |name| element.get_attribute(name).map(|value| decoded(value.into()));
         match take {
             Take::Pass => {}
             Take::Meta => state.machine.found.add_meta(attribute),

@@ -194,7 +194,7 @@ impl XmlPlace {
                 let is_first = self.depth == 1;
                 let attribute = |name| {
                     let mut own = attributes.iter().filter(|other| other.name.prefix.is_none());
-                    own.find(|own| own.name.local_name == name).map(|own| own.value.clone())
+                    own.find(|own| own.name.local_name == name).map(|own| own.value.as_str().into())
                 };
                 match html_name(&name) {
                     Some("html") if is_first => {}
