@@ -78,7 +78,11 @@ impl Authority {
 
 fn serving(certificate: &Certificate, key: &KeyPair) -> ServerConfig {
     let key = PrivateKeyDer::Pkcs8(key.serialize_der().into());
-    ServerConfig::builder()
+    // Named, because a test may have another one among its dependencies.
+    let provider = Arc::new(tokio_rustls::rustls::crypto::aws_lc_rs::default_provider());
+    ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("it has those of TLS")
         .with_no_client_auth()
         .with_single_cert(vec![certificate.der().clone()], key)
         .expect("key and certificate belong together")
