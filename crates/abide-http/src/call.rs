@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::challenge::{Given, RequestEnd};
 use crate::crawler::{Crawler, Options};
-use crate::fetch_info::{CallSpan, Hop, RedirectHistory, log_failed};
+use crate::fetch_info::{CallSpan, Hop, RedirectHistory, Stopped, log_failed};
 use crate::identity::{excerpt, foreign_host};
 use crate::payment::PaymentTerms;
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
@@ -266,6 +266,10 @@ impl Call<'_> {
         let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.settings.redirects);
         let gate = &self.crawler.gate;
         match redirect(policy, &self.method, &self.url, hop, head) {
+            Redirect::Follow(target) if policy.returns_repeats && self.repeats(&target.url) => {
+                self.history.stopped = Some(Stopped::Repeats);
+                Ok(None)
+            }
             Redirect::Follow(target) => {
                 self.given.forget_signer();
                 let may_go = gate.next_hop(head.status, head.headers).map(Box::new);
@@ -277,6 +281,12 @@ impl Call<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether the last two hops were this URL: another request for it is the same once more.
+    fn repeats(&self, target: &Url) -> bool {
+        let last = self.history.hops().iter().rev().take(2);
+        last.filter(|hop| hop.status.is_redirection() && same_resource(&hop.url, target)).count() == 2
     }
 
     /// Whether the same request goes out once more, with something that the response asks for.
