@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use abide::pacing::{WaitRequest, wait_request};
 use abide::{
-    Abide, Denied, DeniedKind, Failure, HeadEnd, Hop, Options, RedirectHistory, RequestBuilderExt,
-    ResponseExt, Stopped,
+    Abide, Denied, DeniedKind, Failure, HeadEnd, Hop, Options, RedirectHistory, RedirectPolicy,
+    RequestBuilderExt, ResponseExt, Stopped,
 };
 use abide_http::root_cause;
 use abide_permissions::{Preference, Question};
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
 async fn fetch_all(args: &FetchArgs, urls: &[Given<Url>], client: &Client) -> anyhow::Result<Status> {
     let fetch = |text, _| async move {
         let recorder = Recorder::with_page_max(args.page_timeout);
-        ask(client, text, &recorder, Options::new(), HeaderMap::new(), |_| ControlFlow::Continue(())).await
+        ask(client, text, &recorder, options(), HeaderMap::new(), |_| ControlFlow::Continue(())).await
     };
     let status = online::in_order(&args.online, urls, fetch, |answer| {
         show(args, &answer, false)?;
@@ -111,7 +111,7 @@ async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> 
         written = write(&mut out, path, chunk);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let answer = ask(client, url, &recorder, Options::new(), HeaderMap::new(), sink).await;
+    let answer = ask(client, url, &recorder, options(), HeaderMap::new(), sink).await;
     let is_fetched = answer.line.outcome == Outcome::Fetched;
     // A page without a body is an empty file, not none.
     let ended = if is_fetched { write(&mut out, path, &[]) } else { Ok(()) };
@@ -119,6 +119,11 @@ async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> 
     written.and(ended).and_then(flushed).map_err(named)?;
     show(args, &answer, is_piped)?;
     Ok(Status::of(is_fetched))
+}
+
+/// There is no cookie jar, so a URL that redirects to itself again does so for ever.
+fn options() -> Options {
+    Options::new().with_redirects(RedirectPolicy::default().with_repeats_returned(true))
 }
 
 /// Writes to a file that is created, or emptied, now: one that exists keeps its content until there is something to replace it.

@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::challenge::{Given, RequestEnd};
 use crate::crawler::{Crawler, Options};
-use crate::fetch_info::{CallSpan, Hop, RedirectHistory, log_failed};
+use crate::fetch_info::{CallSpan, Hop, RedirectHistory, Stopped, log_failed};
 use crate::identity::{excerpt, foreign_host};
 use crate::redirect::{Redirect, RedirectTarget, redirect, same_resource};
 use crate::tdmrep::Tdmrep;
@@ -290,6 +290,10 @@ impl Call<'_> {
             Redirect::Follow(target) if !policy.follows_circles && is_known(&target.url) => {
                 Err(gate.deny(DeniedKind::TooManyRedirects, &target.url))
             }
+            Redirect::Follow(target) if policy.returns_repeats && self.repeats(&target.url) => {
+                self.history.stopped = Some(Stopped::Repeats);
+                Ok(None)
+            }
             Redirect::Follow(target) => {
                 self.given.forget_signer();
                 let may_go = gate.next_hop(head.status, head.headers).map(Box::new);
@@ -301,6 +305,12 @@ impl Call<'_> {
                 Ok(None)
             }
         }
+    }
+
+    /// Whether the last two hops were this URL: another request for it is the same once more.
+    fn repeats(&self, target: &Url) -> bool {
+        let last = self.history.hops().iter().rev().take(2);
+        last.filter(|hop| hop.status.is_redirection() && same_resource(&hop.url, target)).count() == 2
     }
 
     /// Whether the same request goes out once more, with something that the response asks for.

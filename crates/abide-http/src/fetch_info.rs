@@ -410,6 +410,9 @@ pub enum Stopped {
     /// The limit of the redirect policy is reached.
     #[error("the limit of redirects is reached")]
     AtLimit,
+    /// It leads to its own URL again: [`RedirectPolicy::with_repeats_returned`](crate::RedirectPolicy::with_repeats_returned).
+    #[error("it redirects to itself again, as pages do that set a cookie first, and no cookies are kept")]
+    Repeats,
 }
 
 /// The span of one call, `abide.request`, or of one hop of it. Without the feature `tracing` it is nothing.

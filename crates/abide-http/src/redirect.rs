@@ -26,6 +26,7 @@ pub struct RedirectPolicy {
     pub(crate) follows: bool,
     hops_max: usize,
     returns_at_limit: bool,
+    pub(crate) returns_repeats: bool,
     referer: bool,
     /// A page may redirect to itself to set a cookie. A file about its site has no reason to.
     pub(crate) follows_circles: bool,
@@ -41,6 +42,12 @@ impl RedirectPolicy {
     /// [`Stopped::AtLimit`], instead of an error. Off by default.
     pub fn with_response_at_limit(self, on: bool) -> Self {
         Self { returns_at_limit: on, ..self }
+    }
+
+    /// Whether the second redirect in a row from a URL to itself is returned as the response, with [`Stopped::Repeats`]. Off by default, because
+    /// with a cookie jar the next response may be another; for clients without one.
+    pub fn with_repeats_returned(self, on: bool) -> Self {
+        Self { returns_repeats: on, ..self }
     }
 
     /// Sends a `Referer`, without user information and fragment, and never from https to http. Off by default.
@@ -63,7 +70,14 @@ impl RedirectPolicy {
 
 impl Default for RedirectPolicy {
     fn default() -> Self {
-        Self { follows: true, hops_max: 10, returns_at_limit: false, referer: false, follows_circles: true }
+        Self {
+            follows: true,
+            hops_max: 10,
+            returns_at_limit: false,
+            returns_repeats: false,
+            referer: false,
+            follows_circles: true,
+        }
     }
 }
 
