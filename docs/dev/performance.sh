@@ -12,7 +12,7 @@ cd "$(dirname "$0")/../.."
 page=docs/dev/performance.md
 
 # The tables, in the order of the page. What begins with `count_` needs valgrind.
-tables=(machine count_parse count_once count_match count_hostile memory gate pacer hosts middleware count_middleware crawl heads fields count_sign)
+tables=(machine count_parse count_match count_hostile memory gate pacer hosts middleware count_middleware crawl heads fields count_sign)
 
 machine() {
     echo "| day | compiler | processors | load before |"
@@ -21,7 +21,6 @@ machine() {
 }
 model() { sed -n 's/^model name[^:]*: */, /p' /proc/cpuinfo | head -n 1; }
 count_parse() { crates/abide-robots/benches/instructions --only parse | sed '/^| comments/d'; }
-count_once() { crates/abide-robots/benches/instructions --only once | sed '/^| comments/d'; }
 count_match() { crates/abide-robots/benches/instructions --only match | sed '/ 5 %/d; / 100 %/d'; }
 count_hostile() { crates/abide-robots/benches/instructions abide --only hostile | dearest 4; }
 # The head of a table, and its rows with the largest numbers in the last column.

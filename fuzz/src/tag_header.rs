@@ -1,10 +1,10 @@
 //! Any field lines are read: a further line takes no restriction away, the rules of all lines are the union of those of each, the order of
-//! lines does not matter, what is read up to a limit is what stands before it, what is written again states nothing new, and no marks around a
-//! restriction make it a permission.
+//! lines does not matter, what is read up to a limit is what stands before it, and no marks around a restriction make it a permission.
 
 use std::time::SystemTime;
 
-use abide_permissions::{Head, Permissions, ReadOptions, TagRules, reading_of, write_field};
+use abide_permissions::testing::reading_of;
+use abide_permissions::{Head, Permissions, ReadOptions, TagRules};
 
 type Line<'a> = (&'a str, &'a [u8]);
 
@@ -63,17 +63,6 @@ pub fn run(bytes: &[u8]) {
 
     lines.reverse();
     assert!(contains(read(&options, &lines).rules(), whole.rules()), "the order of lines");
-
-    if let Some((name, value)) = write_field([(None, whole.rules())]) {
-        let again = read(&options, &[(name, value.as_bytes())]);
-        // A limit of more than fifteen digits is written as the largest that can be, and a guessed zone as UTC.
-        let largest = |limit: Option<i64>| limit == Some(999_999_999_999_999);
-        let inexact = whole.rules().unavailable_after().is_some_and(|after| after.is_approximate());
-        if !inexact && !largest(again.rules().max_snippet()) && !largest(again.rules().max_video_preview()) {
-            assert!(contains(whole.rules(), again.rules()), "{value}");
-        }
-        assert!(again.rules().flags().eq(whole.rules().flags()), "{value}");
-    }
 }
 
 /// Puts a restriction between what the input has of marks, blanks and characters that are no letters or digits.

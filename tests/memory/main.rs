@@ -92,7 +92,7 @@ fn bombs_and_endless_bodies_cost_a_mebibyte_beyond_the_limit() {
             let before = resident_kib("VmRSS");
             forget_peak();
             let url: url::Url = format!("http://{host}.example/x").parse().expect("a URL");
-            let denied = abide.check(&url).await.expect("a verdict").refusal(&url, abide.gate().wall());
+            let denied = abide.gate().refusal(&abide.check(&url).await.expect("a verdict"), &url);
             assert!(
                 denied.as_ref().is_some_and(Denied::is_disallowed),
                 "{host}: the rule before the cut counts: {denied:?}"

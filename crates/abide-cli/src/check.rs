@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 
-use abide::pacing::DELAY_MAX;
 use abide::{Abide, Denied, DeniedKind, Refusal, Verdict};
 use serde::Serialize;
 use url::Url;
@@ -87,15 +86,15 @@ pub(crate) async fn each(
 impl<'a> Checked<'a> {
     /// Why it is not to be fetched.
     fn denied(&self, abide: &Abide) -> Option<Denied> {
-        let now = abide.gate().wall();
+        let gate = abide.gate();
         if self.purpose.is_some() {
             return self.purpose.clone();
         }
         match &self.result {
-            Ok(verdict) => verdict.refusal(&self.url, now).or_else(|| {
-                // No call waits as long as that.
-                let asked = verdict.crawl_delay().filter(|asked| *asked > DELAY_MAX)?;
-                Some(Denied::new(DeniedKind::CrawlDelayTooLong { asked }, &self.url, now))
+            Ok(verdict) => gate.refusal(verdict, &self.url).or_else(|| {
+                // No call waits for a permit where the Crawl-delay is too long.
+                verdict.crawl_delay()?;
+                gate.next_slot(&self.url).err()
             }),
             Err(denied) => Some(denied.clone()),
         }

@@ -9,7 +9,6 @@ use abide_permissions::{
     Head, HeadScanner, Permissions, Preferences, ProductToken, Provenance, ReadOptions, TagRules, Usage,
 };
 use http::HeaderName;
-use lol_html::{Settings, element};
 use serde::{Deserialize, Serialize};
 
 use crate::args::TagsArgs;
@@ -37,9 +36,6 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     } else {
         print(&permissions, &preferences)?;
         headers.iter().try_for_each(|(name, value)| note_misspelt(name, value, &permissions))?;
-        if let Some(html) = &html {
-            note_late_metas(&permissions, html)?;
-        }
     }
     Ok(Status::Done)
 }
@@ -123,16 +119,16 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     for reason in &reasons {
         style::say(&[(style::WAIT, &format!("  what else is stated is unknown: {reason}"))])?;
     }
-    for (place, rules) in permissions.statements() {
-        style::say(&[(style::DIM, &format!("  {place}: {rules}"))])?;
+    for (source, rules) in permissions.statements() {
+        style::say(&[(style::DIM, &format!("  {source}: {rules}"))])?;
     }
     for name in &unknown {
         let tip = nearest::tip(name, known_rules());
         style::say(&[(style::WAIT, &format!("  unknown: {name}{tip}"))])?;
     }
     let is_said = |problem: &str| reasons.iter().any(|reason| reason.ends_with(problem));
-    for (place, problem) in permissions.warnings().iter().filter(|(_, problem)| !is_said(problem)) {
-        style::say(&[(PLAIN, &format!("  remark: {place}: {problem}"))])?;
+    for (source, problem) in permissions.warnings().iter().filter(|(_, problem)| !is_said(problem)) {
+        style::say(&[(PLAIN, &format!("  remark: {source}: {problem}"))])?;
     }
     for statement in preferences.statements() {
         let preference = statement.preference().as_str().unwrap_or("unknown");
@@ -144,8 +140,8 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
         let tip = meant.map(|meant| format!("; did you mean {meant}?")).unwrap_or_default();
         style::say(&[(PLAIN, &format!("preference: {usage} {preference} ({source}: {text}){tip}"))])?;
     }
-    for (place, problem) in preferences.warnings() {
-        style::say(&[(PLAIN, &format!("  remark: {place}: {problem}"))])?;
+    for (source, problem) in preferences.warnings() {
+        style::say(&[(PLAIN, &format!("  remark: {source}: {problem}"))])?;
     }
     Ok(())
 }
@@ -166,25 +162,6 @@ fn note_misspelt(name: &str, value: &str, permissions: &Permissions) -> anyhow::
             let text = format!("  unknown: {}{tip}", crate::sanitize::quoted(word));
             style::say(&[(style::WAIT, &text)])?;
         }
-    }
-    Ok(())
-}
-
-/// Metas that come after the head, which no standard reads.
-fn note_late_metas(permissions: &Permissions, html: &[u8]) -> anyhow::Result<()> {
-    let mut count = 0_usize;
-    let settings = Settings::new().with_strict(false).append_element_content_handler(element!(
-        "meta[name=robots i]",
-        |_| {
-            count += 1;
-            Ok(())
-        }
-    ));
-    crate::crawl::links::scan(html, settings);
-    let read = permissions.metas().iter().filter(|meta| meta.name().eq_ignore_ascii_case("robots")).count();
-    if count > read && permissions.head_end() == abide_permissions::HeadEnd::Ended {
-        let text = "  note: a robots meta stands after the head, where it is not read";
-        style::say(&[(style::WAIT, text)])?;
     }
     Ok(())
 }

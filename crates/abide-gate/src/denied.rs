@@ -170,14 +170,7 @@ pub enum DeniedKind {
 }
 
 impl Denied {
-    /// A refusal of `url`, decided at `now`: for adapters to HTTP clients. Cold: what leads to one is kept out of the way of a page.
-    #[doc(hidden)]
-    #[cold]
-    pub fn new(kind: DeniedKind, url: &Url, now: WallMillis) -> Self {
-        Self::by(kind.into(), url, now)
-    }
-
-    #[cold]
+    /// For the gate alone ([`Gate::refusal`](crate::Gate::refusal)): so every refusal has all that refusals have.
     pub(crate) fn by(refusal: DenialCause, url: &Url, now: WallMillis) -> Self {
         let (url, redirects) = (without_userinfo(url), Vec::new());
         Self { inner: Arc::new(Inner { refusal, url, redirects, decided_at: now }) }
@@ -426,7 +419,12 @@ impl Error for Inner {}
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
+    use abide_gate::testing::hosts;
+
     use super::*;
+    use crate::{Gate, ManualClock};
 
     const AT: WallMillis = WallMillis::from_millis(1_800_000_000_000);
 
@@ -435,7 +433,7 @@ mod tests {
     }
 
     fn denied(kind: DeniedKind) -> Denied {
-        Denied::new(kind, &url(), AT)
+        Denied::by(kind.into(), &url(), AT)
     }
 
     fn disallowed() -> Denied {
@@ -474,6 +472,54 @@ mod tests {
         assert_eq!(size_of::<Result<(), Denied>>(), size_of::<usize>());
     }
 
+    /// Of each kind one, as the gate makes it of a URL with user information.
+    fn refusals(gate: &Gate) -> Vec<Denied> {
+        let [user_agent, token, host, reason] =
+            ["other/1.0", "TestBot", "b.example", "no key"].map(str::to_owned);
+        let cause = Failure::Status(503);
+        let kinds = [
+            DeniedKind::Disallowed { verdict: Verdict::robots_txt() },
+            DeniedKind::Unreachable { since: SystemTime::UNIX_EPOCH, cause },
+            DeniedKind::Deferred { reason: DeferReason::Robots },
+            DeniedKind::CrawlDelayTooLong { asked: Duration::from_secs(86_401) },
+            DeniedKind::AddressRefused { address: None },
+            DeniedKind::UnsupportedUrl,
+            DeniedKind::TooManyRedirects,
+            DeniedKind::RedirectBypass { got: url() },
+            DeniedKind::SentAgain { times: 2 },
+            DeniedKind::Identity { user_agent, token },
+            DeniedKind::ForeignHost { host },
+            DeniedKind::NotSigned { reason },
+            DeniedKind::Panicked { callback: "clock" },
+            DeniedKind::Purpose { usage: "train-ai".into(), source: "robots.txt line 2".into() },
+            DeniedKind::TdmrepUnknown,
+            DeniedKind::NoTimers,
+            DeniedKind::Interrupted,
+        ];
+        let secret = "https://user:secret@a.example/x".parse().unwrap();
+        kinds.map(|kind| gate.refuse(kind, &secret)).into()
+    }
+
+    #[tokio::test]
+    async fn a_refusal_of_every_kind_has_what_every_refusal_has() {
+        let clock = ManualClock::starting_at(AT);
+        let gate = hosts::gate(Gate::builder().clock(Arc::new(clock)));
+        let before = vec![(url(), StatusCode::FOUND)];
+        let mut names = HashSet::new();
+        for denied in refusals(&gate) {
+            let name = denied.name();
+            assert_eq!((denied.url(), denied.hop(), denied.retry_at()), (&url(), 0, None), "{name}");
+            let late = denied.decided_at().duration_since(AT.to_system_time()).unwrap();
+            assert!(late < Duration::from_secs(60), "{name}: by the clock of the gate");
+            assert!(!denied.to_string().contains("secret"), "{name}: {denied}");
+            assert!(names.insert(name), "{name}: two kinds of one name");
+            let denied = denied.after(before.clone());
+            assert_eq!((denied.hop(), denied.redirects()), (1, &*before), "{name}");
+            let found = Denied::find(&denied).map(|found| found.name());
+            assert_eq!(found, Some(name));
+        }
+    }
+
     #[test]
     fn a_refusal_says_what_where_and_when() {
         for (denied, name, is_temporary, retry_at) in [
@@ -499,8 +545,6 @@ mod tests {
             assert_eq!(denied.decided_at(), AT.to_system_time());
         }
         assert!(denied(DeniedKind::NoTimers).to_string().contains("enable_time"), "it says what to do");
-        let secret = "https://user:secret@a.example/x".parse().unwrap();
-        assert_eq!(Denied::new(DeniedKind::Interrupted, &secret, AT).url(), &url());
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub enum Event<'a> {
         hosts: usize,
     },
     /// A host is crawled faster than by default, as configured. Reported once, at the start.
-    Exception {
+    FasterThanDefault {
         /// The host, or `every host`.
         key: &'a str,
         /// The delay between its requests.
@@ -210,8 +210,8 @@ impl Event<'_> {
                 name: "abide.pacing.overgrown", target: "abide::pacing", hosts,
                 "more hosts are in use than the table should hold; all are kept"
             ),
-            Event::Exception { key, delay, max_in_flight } => info!(
-                name: "abide.pacing.exception", target: "abide::pacing", key, ?delay, max_in_flight,
+            Event::FasterThanDefault { key, delay, max_in_flight } => info!(
+                name: "abide.pacing.faster_than_default", target: "abide::pacing", key, ?delay, max_in_flight,
                 "not paced by the polite default, as configured"
             ),
             Event::Overridden { origin, reason } => warn!(

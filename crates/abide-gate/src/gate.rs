@@ -50,7 +50,7 @@ impl Gate {
     pub async fn admit(&self, url: &Url, budget: Duration) -> Result<(Verdict, Permit), Denied> {
         let mut left = budget;
         let mut verdict = self.check(url, &mut left).await?;
-        if let Some(denied) = verdict.refusal(url, self.clock.wall()) {
+        if let Some(denied) = self.refusal(&verdict, url) {
             return Err(denied);
         }
         let permit = self.acquire(url, &mut verdict, &mut left).await?;
@@ -170,42 +170,35 @@ impl Gate {
         url: &Url,
         left: &mut Duration,
     ) -> Result<Arc<RobotsEntry>, Denied> {
-        match cache.usable(origin) {
-            Some(entry) => Ok(entry),
-            // Boxed, because most calls do not need it and should not carry the room for it.
-            None => Box::pin(self.fetched_entry(cache, origin, url, left)).await,
+        if let Some(entry) = cache.usable(origin) {
+            return Ok(entry);
         }
-    }
-
-    async fn fetched_entry(
-        &self,
-        cache: &Arc<RobotsCache>,
-        origin: &Origin,
-        url: &Url,
-        left: &mut Duration,
-    ) -> Result<Arc<RobotsEntry>, Denied> {
-        loop {
-            if cache.cached(origin).is_none() {
-                if *left < self.max_wait() {
-                    self.refuse_a_long_wait(origin, url, *left)?;
+        // Boxed, because most calls do not need it and should not carry the room for it.
+        Box::pin(async move {
+            loop {
+                if cache.cached(origin).is_none() {
+                    if *left < self.max_wait() {
+                        self.refuse_a_long_wait(origin, url, *left)?;
+                    }
+                    // A fetch has a deadline, and so needs timers.
+                    if !has_timers() {
+                        return Err(self.denied(DeniedKind::NoTimers, url));
+                    }
                 }
-                // A fetch has a deadline, and so needs timers.
-                if !has_timers() {
-                    return Err(self.denied(DeniedKind::NoTimers, url));
+                let refused = match cache.get_within(origin, left).await {
+                    Ok(entry) => return Ok(entry),
+                    Err(refused) => refused,
+                };
+                // The fetch waits as long as most callers do. A caller with more time tries again.
+                let wait = refused.retry_at.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
+                if wait.is_zero() || wait > *left {
+                    return Err(self.denied(refused, url));
                 }
+                tokio::time::sleep(wait).await;
+                *left = left.saturating_sub(wait);
             }
-            let refused = match cache.get_within(origin, left).await {
-                Ok(entry) => return Ok(entry),
-                Err(refused) => refused,
-            };
-            // The fetch waits as long as most callers do. A caller with more time tries again.
-            let wait = refused.retry_at.map_or(Duration::ZERO, |time| time.since(self.clock.wall()));
-            if wait.is_zero() || wait > *left {
-                return Err(self.denied(refused, url));
-            }
-            tokio::time::sleep(wait).await;
-            *left = left.saturating_sub(wait);
-        }
+        })
+        .await
     }
 
     /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer than this caller has left.
@@ -259,7 +252,7 @@ impl Gate {
                 _ => {
                     permit.give_back();
                     *verdict = Box::pin(self.check(url, left)).await?;
-                    if let Some(denied) = verdict.refusal(url, self.clock.wall()) {
+                    if let Some(denied) = self.refusal(verdict, url) {
                         return Err(denied);
                     }
                 }
@@ -381,7 +374,28 @@ impl Gate {
         }
     }
 
-    /// The refusal of `url`, by the pacer's own reason also where its robots.txt was refused: the caller may hold an open response of the host.
+    /// Why `url`, whose verdict this is, is not requested. `None`: it is allowed.
+    pub fn refusal(&self, verdict: &Verdict, url: &Url) -> Option<Denied> {
+        if verdict.is_allowed() {
+            return None;
+        }
+        let entry = verdict.entry()?;
+        let Some(cause) = entry.unreachable() else {
+            return Some(self.denied(DeniedKind::Disallowed { verdict: verdict.clone() }, url));
+        };
+        let since = entry.failing_since().unwrap_or(entry.asked_at()).to_system_time();
+        let kind = DeniedKind::Unreachable { since, cause };
+        Some(self.denied(kind, url).with_retry_at(Some(entry.retry_at())))
+    }
+
+    /// The refusal of `url` for another reason than the gate has, decided now: for adapters to HTTP clients.
+    #[doc(hidden)]
+    pub fn refuse(&self, kind: DeniedKind, url: &Url) -> Denied {
+        self.denied(kind, url)
+    }
+
+    /// Every refusal is made here. It has the pacer's own reason also where a robots.txt was refused: the caller may hold an open response of the host.
+    #[cold]
     pub(crate) fn denied(&self, refusal: impl Into<DenialCause>, url: &Url) -> Denied {
         Denied::by(refusal.into(), url, self.clock.wall())
     }
@@ -511,20 +525,6 @@ impl Verdict {
     /// Why the request is sent although robots.txt denies it; `None` if robots.txt allows it.
     pub fn override_reason(&self) -> Option<&str> {
         self.override_reason.as_deref()
-    }
-
-    /// The refusal of `url` at `now`; `None` if it is allowed.
-    pub fn refusal(&self, url: &Url, now: WallMillis) -> Option<Denied> {
-        if self.is_allowed() {
-            return None;
-        }
-        let entry = self.entry()?;
-        let Some(cause) = entry.unreachable() else {
-            return Some(Denied::new(DeniedKind::Disallowed { verdict: self.clone() }, url, now));
-        };
-        let since = entry.failing_since().unwrap_or(entry.asked_at()).to_system_time();
-        let kind = DeniedKind::Unreachable { since, cause };
-        Some(Denied::new(kind, url, now).with_retry_at(Some(entry.retry_at())))
     }
 }
 

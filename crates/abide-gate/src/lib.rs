@@ -37,8 +37,8 @@
 //! ```
 //!
 //! # In scope
-//! The access results, their cache and their fallback ([`robots_cache`]); permits, backoffs and deferrals ([`pacing`]); the stores' traits, and
-//! stores in memory; which addresses may be contacted ([`AddressGuard`]); refusals ([`Denied`]) and failures ([`Failure`]).
+//! The access results, their cache and their fallback ([`robots_cache`]); permits, backoffs and deferrals ([`pacing`]); the stores' traits;
+//! which addresses may be contacted ([`AddressGuard`]); refusals ([`Denied`]) and failures ([`Failure`]).
 //!
 //! # Out of scope
 //! What a robots.txt says (`abide-robots`), what a response permits (`abide-permissions`), redirects and the rest of a call (`abide-http`).
@@ -83,7 +83,6 @@ mod builder;
 mod denied;
 mod event;
 mod gate;
-mod memory_store;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod paced;
@@ -112,7 +111,6 @@ pub use failure::Failure;
 pub use futures_core::future::BoxFuture;
 pub use gate::{Gate, Verdict};
 pub use location::{SeveralLocations, location};
-pub use memory_store::MemoryStore;
 #[cfg(feature = "metrics")]
 pub use metrics::{record_metrics, sample_metrics};
 pub use origin::{Host, Origin, UnsupportedUrl, has_userinfo, without_userinfo};

@@ -52,7 +52,7 @@ pub fn record_metrics(event: &Event<'_>) {
         Event::BodyOpen { .. } => counter!("abide_bodies_open_long_total").increment(1),
         Event::StoreDown { .. } => counter!("abide_store_faults_total", "store" => "pacing").increment(1),
         Event::RateLimitIgnored { .. } => counter!("abide_rate_limits_ignored_total").increment(1),
-        Event::StoreBack | Event::Overgrown { .. } | Event::Exception { .. } => {}
+        Event::StoreBack | Event::Overgrown { .. } | Event::FasterThanDefault { .. } => {}
         Event::Checked { verdict, .. } => {
             let decision = if verdict.is_allowed() { "allow" } else { "disallow" };
             counter!("abide_decisions_total", "decision" => decision).increment(1);

@@ -29,7 +29,7 @@ use crate::address::embedded;
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Origin {
     /// In place for hosts of up to 26 bytes.
-    text: Short<38>,
+    text: ShortText<38>,
 }
 
 impl Origin {
@@ -46,7 +46,7 @@ impl Origin {
         let authority = &url[Position::BeforeHost..Position::AfterPort];
         let parts = [url.scheme(), "://", authority, port];
         // Put together from parts, because this is done for every request: `format!` is several times the work.
-        Ok(Self { text: Short::concat(&parts.map(str::as_bytes)) })
+        Ok(Self { text: ShortText::concat(&parts.map(str::as_bytes)) })
     }
 
     /// `scheme://host:port`, lower case, the port always present.
@@ -224,12 +224,12 @@ impl std::error::Error for UnsupportedUrl {}
 
 /// At most `N` bytes in place, with zeros behind them; more of them behind a pointer. Takes `N + 2` bytes, if that is a multiple of eight.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Short<const N: usize> {
+pub(crate) enum ShortText<const N: usize> {
     Inline { length: u8, bytes: [u8; N] },
     Shared(Arc<[u8]>),
 }
 
-impl<const N: usize> Short<N> {
+impl<const N: usize> ShortText<N> {
     /// The bytes of all parts, one after the other.
     pub(crate) fn concat(parts: &[&[u8]]) -> Self {
         let mut bytes = [0; N];
@@ -262,25 +262,25 @@ impl<const N: usize> Short<N> {
     }
 }
 
-impl<const N: usize> From<&str> for Short<N> {
+impl<const N: usize> From<&str> for ShortText<N> {
     fn from(text: &str) -> Self {
         Self::concat(&[text.as_bytes()])
     }
 }
 
-impl<const N: usize> Ord for Short<N> {
+impl<const N: usize> Ord for ShortText<N> {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.as_bytes().cmp(other.as_bytes())
     }
 }
 
-impl<const N: usize> PartialOrd for Short<N> {
+impl<const N: usize> PartialOrd for ShortText<N> {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl<const N: usize> fmt::Debug for Short<N> {
+impl<const N: usize> fmt::Debug for ShortText<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "\"{}\"", self.as_bytes().escape_ascii())
     }
@@ -349,12 +349,12 @@ mod tests {
         for (length, heap) in [(0, 0), (5, 0), (30, 0), (31, 47), (300, 316)] {
             let text = "x".repeat(length);
             let short =
-                Short::<30>::concat(&[&text.as_bytes()[..length / 2], &text.as_bytes()[length / 2..]]);
+                ShortText::<30>::concat(&[&text.as_bytes()[..length / 2], &text.as_bytes()[length / 2..]]);
             assert_eq!((short.as_str(), short.heap_size()), (&*text, heap));
-            assert_eq!(short, Short::from(&*text));
-            assert!(short < Short::from("y"));
+            assert_eq!(short, ShortText::from(&*text));
+            assert!(short < ShortText::from("y"));
         }
-        assert_eq!((size_of::<Short<30>>(), size_of::<Option<Short<38>>>()), (32, 40));
-        assert_eq!(format!("{:?}", Short::<30>::from("a\n")), "\"a\\n\"");
+        assert_eq!((size_of::<ShortText<30>>(), size_of::<Option<ShortText<38>>>()), (32, 40));
+        assert_eq!(format!("{:?}", ShortText::<30>::from("a\n")), "\"a\\n\"");
     }
 }

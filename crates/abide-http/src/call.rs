@@ -115,7 +115,7 @@ impl Call<'_> {
     }
 
     fn denied(&self, kind: DeniedKind) -> Denied {
-        Denied::new(kind, &self.url, self.crawler.gate.wall())
+        self.crawler.gate.refuse(kind, &self.url)
     }
 
     /// The call has waited for permits until so much is left.
@@ -162,9 +162,7 @@ impl Call<'_> {
             Some(why) if !verdict.is_allowed() => gate.override_denial(verdict, why),
             _ => verdict,
         };
-        if !verdict.is_allowed()
-            && let Some(denied) = verdict.refusal(&self.url, gate.wall())
-        {
+        if let Some(denied) = gate.refusal(&verdict, &self.url) {
             return Err(denied);
         }
         if let Some(denied) = self.purpose_refusal(&verdict) {
@@ -288,7 +286,7 @@ impl Call<'_> {
                 let may_go = gate.next_hop(head.status, head.headers).map(Box::new);
                 Ok(Some(NextRequest { target, may_go }))
             }
-            Redirect::TooMany(url) => Err(Denied::new(DeniedKind::TooManyRedirects, &url, gate.wall())),
+            Redirect::TooMany(url) => Err(gate.refuse(DeniedKind::TooManyRedirects, &url)),
             Redirect::End(stopped) => {
                 self.history.stopped = stopped;
                 Ok(None)

@@ -89,7 +89,7 @@ impl Crawler {
         let answer = with_site(Preferences::new(&self.settings.read), verdict, url).answer(usage);
         let source = answer.sources().first().filter(|_| answer.is_disallowed())?;
         let (usage, source) = (usage.to_string().into(), source.to_string().into());
-        Some(Denied::new(DeniedKind::Purpose { usage, source }, url, self.gate.wall()))
+        Some(self.gate.refuse(DeniedKind::Purpose { usage, source }, url))
     }
 
     /// Whether what stands before a site has answered in its place, as far as the head shows.

@@ -75,7 +75,6 @@ pub use error::PermissionError;
 /// What a [`PermissionStore`] returns, so that it can be used as `dyn`.
 pub use futures_core::future::BoxFuture;
 pub use head::{Head, HeadEnd, Meta};
-pub use header::{reading_of, write_field};
 pub use license::{license_challenge, licenses};
 pub use link::link_follow;
 #[cfg(feature = "html")]

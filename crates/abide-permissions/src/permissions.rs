@@ -110,7 +110,7 @@ impl Permissions {
     ///
     /// What the initial source states stays in force, even if the DOM does not have it (draft-illyes-repext-03 §4: the final DOM MUST NOT be
     /// the exclusive source of truth).
-    pub fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {
+    pub(crate) fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {
         read_metas(options, metas, |index, name| Provenance::Rendered { index, name }, &mut self.findings);
         // Combined once more from all statements, of which none was taken back.
         self.rules = self.findings.rules();

@@ -4,7 +4,7 @@
 //! draft-illyes-repext-03 §5.2: the names of the registry are parameters of the field *and* words of a meta's content.
 
 /// Makes an enum of the rules that are listed with their names on the wire. Whatever lists rules follows from it: the
-/// reading of every carrier, `Display`, `write_field`, and what the command prints.
+/// reading of every carrier, `Display`, and what the command prints.
 macro_rules! vocabulary {
     ($(#[$meta:meta])* $visibility:vis enum $rules:ident { $($(#[$doc:meta])* $rule:ident = $name:literal,)+ }) => {
         $(#[$meta])*

@@ -10,11 +10,19 @@ use std::time::{Duration, SystemTime};
 
 use abide_robots::{Rules, Target};
 
-use crate::{Fetched, Head, HeadEnd, Meta, PermissionError, PermissionRecord, PermissionStore, Preferences};
+use crate::{
+    Fetched, Head, HeadEnd, Meta, PermissionError, PermissionRecord, PermissionStore, Preferences,
+    ReadOptions, header,
+};
 
 /// What a scan found where no standard puts a robots meta: behind the head, or named by another attribute than `name`.
 pub fn strays(head: &Head) -> impl Iterator<Item = &Meta> {
     head.strays().iter().map(|stray| &stray.meta)
+}
+
+/// In which grammar a single line of `Robots-Tag` or `X-Robots-Tag` is read: `sf`, `sf-salvage`, `draft-00` or `legacy`.
+pub fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {
+    header::reading_of(line, options)
 }
 
 /// Checks a [`PermissionStore`] against all that its trait promises. `make` returns a fresh, empty store, once for each fact.

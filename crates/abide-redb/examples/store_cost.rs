@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, PacePolicy, Want};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::hosts;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Gate, GateBuilder, HolderId, MemoryStore, Origin, SystemClock, WallMillis};
+use abide_gate::{Clock, Gate, GateBuilder, HolderId, Origin, SystemClock, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::Store;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};

@@ -1,4 +1,4 @@
-//! One measured operation, for callgrind: `cost LIBRARY parse FILE`, `cost LIBRARY once FILE`, `cost LIBRARY match RULES WILDCARDS`,
+//! One measured operation, for callgrind: `cost LIBRARY parse FILE`, `cost LIBRARY match RULES WILDCARDS`,
 //! or `cost abide hostile NUMBER`.
 //!
 //! Run by `benches/instructions`, which counts the instructions of [`measured`] alone.
@@ -21,7 +21,6 @@ fn main() {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words[..] {
         [library, "parse", file] => parse(library, &workload::file(file).expect("a known file")),
-        [library, "once", file] => once(library, &workload::file(file).expect("a known file")),
         [library, "match", rules, wildcards] => {
             let rules = rules.parse().expect("a number of rules");
             let wildcards = wildcards.parse().expect("a share of wildcards");
@@ -61,21 +60,6 @@ fn parse(library: &str, body: &str) {
         "robotxt" => twice(|| robotxt::Robots::parse(body, AGENT)),
         "robotstxt" => twice(|| one_shot(text, "https://example.com/")),
         "lines" => twice(|| memchr::memchr2_iter(b'\n', b'\r', body).count()),
-        _ => panic!("expected a library"),
-    }
-}
-
-/// Asks a file one question that no rule answers early.
-fn once(library: &str, body: &str) {
-    const PATH: &str = "/catalog/article/2026/11/a-path-of-some-length.html?page=2&sort=price";
-    let (text, path) = black_box((body, PATH));
-    let tokens = [token()];
-    match library {
-        "abide" => twice(|| abide_robots::is_allowed(text.as_bytes(), &tokens, &Target::new(path))),
-        "abide, compiled" => twice(|| Rules::parse(text.as_bytes(), &tokens).is_allowed(&Target::new(path))),
-        "fast-robots" => twice(|| fast_robots::RobotsTxt::parse(text).is_allowed(AGENT, path)),
-        "robotstxt" => twice(|| one_shot(text, &format!("https://example.com{path}"))),
-        "robotxt" => twice(|| robotxt::Robots::parse(text.as_bytes(), AGENT).is_allowed(path)),
         _ => panic!("expected a library"),
     }
 }

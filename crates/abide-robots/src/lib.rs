@@ -58,7 +58,6 @@ mod compiled;
 mod index;
 mod literals;
 mod normal;
-mod once;
 mod pattern;
 mod rules;
 mod search;
@@ -68,7 +67,6 @@ mod work;
 
 pub use error::InvalidText;
 pub use line::RecordKind;
-pub use once::is_allowed;
 pub use profile::ParseOptions;
 pub use record::Record;
 pub use remark::Remark;

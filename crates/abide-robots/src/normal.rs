@@ -53,18 +53,6 @@ fn class(byte: &u8) -> u8 {
     CLASS[usize::from(*byte)]
 }
 
-/// Whether the byte stands for itself in a pattern and in a target, wherever it stands.
-#[inline]
-pub(crate) fn is_plain(byte: &u8) -> bool {
-    class(byte) == 0
-}
-
-/// Whether the byte, or what follows it, may read otherwise in the normal form.
-#[inline]
-pub(crate) fn is_rewritten(byte: &u8) -> bool {
-    class(byte) & REWRITE != 0
-}
-
 /// The classes that occur in a pattern, whose final `$` is its own normal form.
 #[inline]
 pub(crate) fn classes_of_pattern(text: &[u8]) -> u8 {

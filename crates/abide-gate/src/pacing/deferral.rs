@@ -221,7 +221,7 @@ mod tests {
         ] {
             let url = "http://example.org/".parse().unwrap();
             // The end of time can be shown as well.
-            let denied = Denied::new(DeniedKind::Deferred { reason }, &url, WallMillis::from_millis(0))
+            let denied = Denied::by(DeniedKind::Deferred { reason }.into(), &url, WallMillis::from_millis(0))
                 .with_retry_at(Some(WallMillis::from_millis(u64::MAX)));
             let expected = format!("{url} is deferred: {sentence}; not before Fri, 31 Dec 9999 23:59:59 GMT");
             assert_eq!(denied.to_string(), expected);

@@ -477,8 +477,8 @@ impl PacedHost {
     fn leave_flight(&mut self, started: Moment) {
         self.in_flight = self.in_flight.saturating_sub(1);
         let Some(busy) = self.busy.as_deref_mut() else { return };
-        if let Some(place) = busy.open.iter().position(|open| *open == started) {
-            busy.open.swap_remove(place);
+        if let Some(index) = busy.open.iter().position(|open| *open == started) {
+            busy.open.swap_remove(index);
         }
         if self.in_flight == 0 {
             busy.open.clear();

@@ -77,7 +77,7 @@ impl Pacer {
             jitter,
         });
         for (key, Terms { delay, limit: max_in_flight }) in pacer.policy.exceptions() {
-            pacer.observers.notify(&Event::Exception { key, delay, max_in_flight });
+            pacer.observers.notify(&Event::FasterThanDefault { key, delay, max_in_flight });
         }
         pacer
     }

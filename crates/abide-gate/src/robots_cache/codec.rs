@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::robots_cache::interner::RobotsText;
 use crate::robots_cache::policy::{BODY_LIMIT_MAX, LIFETIME_MAX};
-use crate::robots_cache::record::{Exception, LastResult, Outage};
+use crate::robots_cache::record::{LastAttempt, LastResult, Outage};
 use crate::robots_cache::{GoodCopy, RobotsRecord, Validators};
 use crate::{Failure, WallMillis, has_userinfo};
 
@@ -80,7 +80,7 @@ impl RobotsRecord {
             asked_at: stored.asked_at,
             fresh_until: stored.fresh_until,
             next_try: stored.next_try,
-            exception: Exception::boxed(stored.last, stored.outage),
+            attempt: LastAttempt::boxed(stored.last, stored.outage),
             copy: stored.copy.map(StoredCopy::into_copy).transpose().ok()?,
         };
         // Origins and URLs that we would have written otherwise, numbers in more bytes than they need, bytes left over: not ours.

@@ -319,7 +319,7 @@ impl RobotsRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::robots_cache::record::{Exception, Outage};
+    use crate::robots_cache::record::{LastAttempt, Outage};
 
     const NOW: WallMillis = WallMillis::from_millis(1_800_000_000_000);
     const BODY: usize = 100_000;
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn a_copy_that_is_kept_weighs_though_it_does_not_count() {
         let mut record = record();
-        record.exception = Exception::boxed(LastResult::TooManyRedirects, Outage::default());
+        record.attempt = LastAttempt::boxed(LastResult::TooManyRedirects, Outage::default());
         let entry = entry(record, &Interner::default());
         assert!(entry.copy().is_none() && entry.weight() >= BODY);
     }
@@ -358,7 +358,7 @@ mod tests {
             asked_at: at(asked),
             fresh_until: at(fresh),
             next_try: at(next),
-            exception: Exception::boxed(LastResult::Rules, Outage { since, ..Outage::default() }),
+            attempt: LastAttempt::boxed(LastResult::Rules, Outage { since, ..Outage::default() }),
             copy: sample.copy.clone().filter(|_| has_copy),
             ..sample
         }

@@ -22,7 +22,7 @@ use url::Url;
 
 use crate::coding::ACCEPTED_CODINGS;
 use crate::denied::DenialCause;
-use crate::origin::Short;
+use crate::origin::ShortText;
 use crate::pacing::NextHop;
 use crate::text::Escaped;
 use crate::{BoxFuture, Failure, WallMillis};
@@ -225,11 +225,11 @@ impl PermitWait {
 /// Packed, because a million are kept: the entity tag, a mark, and the date, in four bytes where it is written as all servers should. So they
 /// are in place for tags of up to 25 bytes. Empty: none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Validators(pub(super) Short<30>);
+pub(crate) struct Validators(pub(super) ShortText<30>);
 
 impl Default for Validators {
     fn default() -> Self {
-        Self(Short::concat(&[]))
+        Self(ShortText::concat(&[]))
     }
 }
 
@@ -251,8 +251,8 @@ impl Validators {
             return Self::default();
         }
         Self(match seconds(date) {
-            Some(seconds) => Short::concat(&[etag, &[SECONDS], &seconds.to_le_bytes()]),
-            None => Short::concat(&[etag, &[TEXT], date]),
+            Some(seconds) => ShortText::concat(&[etag, &[SECONDS], &seconds.to_le_bytes()]),
+            None => ShortText::concat(&[etag, &[TEXT], date]),
         })
     }
 

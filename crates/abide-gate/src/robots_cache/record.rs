@@ -40,12 +40,12 @@ pub struct RobotsRecord {
     pub(super) next_try: WallMillis,
     pub(super) copy: Option<GoodCopy>,
     /// `None` for most: rules were read at the last attempt.
-    pub(super) exception: Option<Box<Exception>>,
+    pub(super) attempt: Option<Box<LastAttempt>>,
 }
 
-/// What a record has whose last attempt brought no rules.
+/// How the last attempt ended, of a record whose last attempt brought no rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Exception {
+pub(super) struct LastAttempt {
     pub(super) last: LastResult,
     pub(super) outage: Outage,
 }
@@ -109,7 +109,7 @@ impl Outage {
     }
 }
 
-impl Exception {
+impl LastAttempt {
     pub(super) fn boxed(last: LastResult, outage: Outage) -> Option<Box<Self>> {
         let is_usual = last == LastResult::Rules && outage == Outage::default();
         (!is_usual).then(|| Box::new(Self { last, outage }))
@@ -155,7 +155,7 @@ impl RobotsRecord {
             fresh_until: now,
             next_try: now,
             copy,
-            exception: Exception::boxed(last, failing),
+            attempt: LastAttempt::boxed(last, failing),
         };
         match outcome {
             FetchOutcome::Rules(fetched) => {
@@ -273,11 +273,11 @@ impl RobotsRecord {
 
     /// For how long it has been unreachable; nothing if it is not.
     pub(super) fn outage(&self) -> Outage {
-        self.exception.as_ref().map(|exception| exception.outage).unwrap_or_default()
+        self.attempt.as_ref().map(|attempt| attempt.outage).unwrap_or_default()
     }
 
     pub(super) fn last(&self) -> LastResult {
-        self.exception.as_ref().map_or(LastResult::Rules, |exception| exception.last)
+        self.attempt.as_ref().map_or(LastResult::Rules, |attempt| attempt.last)
     }
 
     /// About how many bytes it takes in memory.
@@ -290,7 +290,7 @@ impl RobotsRecord {
         let parts = [
             size_of::<Self>(),
             self.origin.heap_size(),
-            self.exception.as_ref().map_or(0, |_| size_of::<Exception>()),
+            self.attempt.as_ref().map_or(0, |_| size_of::<LastAttempt>()),
             url.map_or(0, |url| size_of::<Url>().saturating_add(url.as_str().len())),
             self.copy().map_or(0, |copy| copy.validators.0.heap_size()),
         ];
@@ -475,7 +475,7 @@ mod tests {
     #[test]
     fn a_record_outweighs_its_text() {
         let record = RobotsRecord::sample_unreachable(&after(None, good(NOW), NOW), NOW.plus(HOUR));
-        let others = "User-agent: *".len() + size_of::<Exception>();
+        let others = "User-agent: *".len() + size_of::<LastAttempt>();
         assert_eq!(record.weight(), size_of::<RobotsRecord>() + others);
     }
 }

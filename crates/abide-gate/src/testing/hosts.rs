@@ -68,7 +68,7 @@ const THROTTLED: BackoffCause = BackoffCause::Answer { status: 429, retry_after:
 /// ```
 /// #[tokio::main(flavor = "current_thread", start_paused = true)]
 /// async fn main() {
-///     let store = abide_gate::MemoryStore::new();
+///     let store = abide_gate::testing::MemoryStore::new();
 ///     abide_gate::testing::hosts::conformance(std::sync::Arc::new(store), tokio::time::sleep).await;
 /// }
 /// ```

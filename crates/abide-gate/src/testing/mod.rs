@@ -1,4 +1,4 @@
-//! For tests: the suites that every store passes.
+//! For tests: the suites that every store passes, and a store in memory.
 //!
 //! A store of your own keeps the gate's invariants only if it does what the traits promise; `docs/stores.md` shows how to run these.
 
@@ -11,7 +11,10 @@ use std::pin::pin;
 use std::task::Poll;
 
 pub mod hosts;
+mod memory_store;
 pub mod robots_cache;
+
+pub use memory_store::MemoryStore;
 
 /// Panics unless the `call` of a store returned what was expected.
 #[track_caller]

@@ -17,7 +17,8 @@ use std::time::Duration;
 use abide_gate::robots_cache::{
     Fetch, FetchError, RobotsPolicy, RobotsRecord, RobotsRequest, RobotsResponse, RobotsStore,
 };
-use abide_gate::{BoxFuture, Gate, GateBuilder, ManualClock, MemoryStore, Origin, WallMillis};
+use abide_gate::testing::MemoryStore;
+use abide_gate::{BoxFuture, Gate, GateBuilder, ManualClock, Origin, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};

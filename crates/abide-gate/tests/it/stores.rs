@@ -10,8 +10,9 @@ use abide_gate::pacing::{
     Backoff, BackoffCause, HostEntry, HostState, HostStore, LeaseAsk, LeaseStatus, Want,
 };
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::{hosts, robots_cache};
-use abide_gate::{HolderId, MemoryStore, Origin, WallMillis};
+use abide_gate::{HolderId, Origin, WallMillis};
 use tokio::task::yield_now;
 use tokio::time::sleep;
 

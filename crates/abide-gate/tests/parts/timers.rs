@@ -4,7 +4,8 @@ use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use std::sync::Arc;
 
 use crate::pacing::Pacer;
-use abide_gate::{DeniedKind, Gate, MemoryStore, lacks_timers};
+use abide_gate::testing::MemoryStore;
+use abide_gate::{DeniedKind, Gate, lacks_timers};
 
 use crate::parts::support::pacing::one_second;
 

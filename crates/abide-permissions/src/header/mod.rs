@@ -8,9 +8,6 @@ mod draft00;
 mod line;
 mod split;
 mod structured;
-mod write;
-
-pub use write::write_field;
 
 use crate::options::ReadOptions;
 use crate::provenance::{Findings, Provenance};
@@ -52,18 +49,9 @@ impl Grammar {
     }
 }
 
-/// In which grammar a single field line would be read: `sf`, `sf-salvage`, `draft-00` or `legacy`. A diagnostic: the reading
-/// of a response does this by itself.
-///
-/// ```
-/// use abide_permissions::{ReadOptions, reading_of};
-///
-/// let options = ReadOptions::new("ExampleBot".parse()?);
-/// assert_eq!(reading_of(b"*;noindex", &options), "sf");
-/// assert_eq!(reading_of(b"noindex, nofollow", &options), "legacy");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {
+/// In which grammar a single field line would be read: `sf`, `sf-salvage`, `draft-00` or `legacy`.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {
     line::read(&folded(line), options).reading.as_str()
 }
 

@@ -1,6 +1,7 @@
 //! Properties that hold for all input.
 
-use abide_permissions::{Head, HeadEnd, HeadScanner, Meta, ReadOptions, TagRules, reading_of};
+use abide_permissions::testing::reading_of;
+use abide_permissions::{Head, HeadEnd, HeadScanner, Meta, ReadOptions, TagRules};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -141,18 +142,6 @@ proptest! {
     ) {
         let rules = |members: &[&str]| read(&[("Robots-Tag", &members.join(","))]).rules().clone();
         prop_assert_eq!(rules(&members.0), rules(&members.1));
-    }
-
-    #[test]
-    fn structured_lines_of_tokens_survive_being_written(lines in lines()) {
-        let rules = rules_of(&lines);
-        if let Some((name, value)) = abide_permissions::write_field([(None, &rules)]) {
-            let again = read(&[(name, &value)]).rules().clone();
-            prop_assert!(contains(&rules, &again));
-            prop_assert_eq!(again.flags().collect::<Vec<_>>(), rules.flags().collect::<Vec<_>>());
-            prop_assert_eq!(again.max_snippet(), rules.max_snippet());
-            prop_assert_eq!(again.unavailable_after().map(|a| a.unix_seconds()), rules.unavailable_after().map(|a| a.unix_seconds()));
-        }
     }
 }
 

@@ -1,8 +1,10 @@
-//! draft-illyes-repext-03: limits, validity, the rendered document, and what is written. What is read is in `fields.rs`.
+//! draft-illyes-repext-03: limits, validity, and the rendered document. What is read is in `fields.rs`.
 
-use abide_permissions::{Meta, Permissions, Provenance, ReadOptions, write_field};
+use std::time::SystemTime;
 
-use crate::{options, page, read};
+use abide_permissions::{Fetched, Meta, PermissionRecord, Provenance, ReadOptions, TagRules};
+
+use crate::{options, scan};
 
 #[test]
 fn limits_have_defaults_and_are_at_least_8_kib() {
@@ -24,25 +26,14 @@ fn the_rendered_document_adds_and_never_replaces() {
         ("<meta name=robots content=noindex><p>", Some("all"), "noindex"),
         ("<p>", Some("nosnippet"), "nosnippet"),
     ] {
-        let metas: Vec<Meta> = rendered.map(|content| Meta::new("robots", content)).into_iter().collect();
-        let united = page(document).union_rendered(&options(), &metas);
+        let fetched =
+            Fetched::new(200, &[], scan(&options(), document.as_bytes(), usize::MAX), SystemTime::UNIX_EPOCH);
+        let mut record = PermissionRecord::new("https://a.example/", &fetched);
+        record.union_rendered(rendered.map(|content| Meta::new("robots", content)));
+        let united = record.permissions(&options());
         assert_eq!(united.rules().to_string(), rules, "{document} and {rendered:?}");
+        let is_rendered =
+            |(source, _): &(Provenance, TagRules)| matches!(source, Provenance::Rendered { .. });
+        assert_eq!(united.statements().iter().any(is_rendered), rendered == Some("nosnippet"));
     }
-    let united = page("<p>").union_rendered(&options(), &[Meta::new("robots", "nosnippet")]);
-    assert!(matches!(united.statements()[0].0, Provenance::Rendered { index: 0, .. }));
-}
-
-#[test]
-fn what_is_written_is_robots_tag() {
-    let rules = read(&[("X-Robots-Tag", "noindex, nofollow, max-snippet: 20, foo")]).rules().clone();
-    let token = "_bot".parse().unwrap();
-    let (name, value) = write_field([(None, &rules), (Some(&token), &rules)]).unwrap();
-    assert_eq!(name, "Robots-Tag");
-    assert_eq!(value, "*;noindex;nofollow;max-snippet=20;foo, \"_bot\";noindex;nofollow;max-snippet=20;foo");
-    assert_eq!(read(&[(name, &value)]).rules(), &rules);
-    assert_eq!(
-        write_field([(Some(&"ExampleBot".parse().unwrap()), &rules)]).unwrap().1[..18],
-        *"ExampleBot;noindex"
-    );
-    assert_eq!(write_field([(None, Permissions::default().rules())]), None);
 }

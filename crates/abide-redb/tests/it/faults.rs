@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use abide_gate::pacing::HostState;
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::hosts;
 use abide_gate::testing::robots_cache::{sample_record, unpaced};
-use abide_gate::{Event, Gate, HolderId, MemoryStore};
+use abide_gate::{Event, Gate, HolderId};
 use abide_redb::{Error, Store};
 use http::StatusCode;
 use tokio::time::sleep;

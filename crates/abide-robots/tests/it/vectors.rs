@@ -321,7 +321,6 @@ fn check(name: &str, body: &[u8], tokens: &[ProductToken], text: &str, allowed: 
     let verdict = rules.verdict(&target);
     assert_eq!(verdict.is_allowed(), allowed, "{name}: {target}: {verdict}");
     assert_eq!(rules.is_allowed(&target), allowed, "{name}: {target}: {verdict}");
-    assert_eq!(abide_robots::is_allowed(body, tokens, &target), allowed, "{name}: {target}, uncompiled");
     agrees(name, &Robots::parse(body), &rules, tokens);
     if let Some(url) = url_of(text) {
         let parsed = Target::new(&url[url::Position::BeforePath..url::Position::AfterQuery]);

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use abide_gate::robots_cache::RobotsStore;
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Event, Gate, MemoryStore};
+use abide_gate::{Clock, Event, Gate};
 use tokio::time::{Instant, sleep};
 
 use crate::scripted::{Scripted, ScriptedFetch};

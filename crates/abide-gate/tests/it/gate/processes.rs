@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, Want};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Clock, Gate, HolderId, Host, ManualClock, MemoryStore, Origin, StoreError, WallMillis};
+use abide_gate::{Clock, Gate, HolderId, Host, ManualClock, Origin, StoreError, WallMillis};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 

@@ -8,7 +8,8 @@ use std::time::Duration;
 use crate::scripted::{Scripted, ScriptedFetch};
 use crate::support::{built, clock, url};
 use abide_gate::robots_cache::RobotsStore;
-use abide_gate::{Event, Failure, Gate, GateBuilder, MemoryStore, Origin};
+use abide_gate::testing::MemoryStore;
+use abide_gate::{Event, Failure, Gate, GateBuilder, Origin};
 
 const SECRET: &str = "s3cret-marker";
 /// As a server writes it into a text: a terminal would obey it.
@@ -86,7 +87,7 @@ async fn use_it(gate: &Gate, shown: &Shown, n: usize) {
                     shown.debug("answer", &**answer);
                     shown.debug("source", &answer.source());
                 }
-                if let Some(denied) = verdict.refusal(&url, gate.wall()) {
+                if let Some(denied) = gate.refusal(&verdict, &url) {
                     shown.both("refusal", &denied);
                 }
             }

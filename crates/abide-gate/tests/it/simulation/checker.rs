@@ -153,7 +153,7 @@ const JUMP_REMEMBERED: Duration = Duration::from_secs(28 * 60 * 60);
 
 /// What happened in numbers, by name, so that a run in which nothing happens is seen. `deferred, not checked`: while a clock lied or soon
 /// after.
-pub(crate) type Counts = BTreeMap<&'static str, u64>;
+pub(crate) type Occurrences = BTreeMap<&'static str, u64>;
 
 #[derive(Debug, Default)]
 struct State {
@@ -184,7 +184,7 @@ struct State {
     ahead: i64,
     most_ahead: Duration,
     violations: Vec<Violation>,
-    counts: Counts,
+    counts: Occurrences,
 }
 
 #[derive(Debug)]
@@ -242,7 +242,7 @@ impl Checker {
         (self.now(), self.state())
     }
 
-    pub(crate) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Occurrences {
         self.state().counts.clone()
     }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, MemoryStore, Origin, StoreError, WallMillis};
+use abide_gate::testing::MemoryStore;
+use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio::time::sleep;
 
 use super::checker::{Checker, Who};

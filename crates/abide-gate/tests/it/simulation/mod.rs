@@ -15,13 +15,13 @@ mod shrink;
 mod web;
 mod world;
 
-use checker::{Counts, Violation};
+use checker::{Occurrences, Violation};
 use faulty_stores::quiet;
 use plan::{DAY, DAYS, Plan};
 use world::{Excuse, Rude, run};
 
 /// Runs it, or says how to run the least that still fails.
-fn checked(plan: &Plan) -> Counts {
+fn checked(plan: &Plan) -> Occurrences {
     let violation = match run(plan, None) {
         Ok(counts) => return counts,
         Err(violation) => violation,
@@ -59,7 +59,7 @@ fn a_month_of_faults_breaks_no_promise() {
     });
     let all = all.into_inner().unwrap();
     assert_eq!(all.len() as u64, seeds);
-    let mut sum = Counts::new();
+    let mut sum = Occurrences::new();
     for (seed, counts) in all {
         assert!(
             counts["pages"] > 100 && counts["disallowed"] > 30,

@@ -7,10 +7,11 @@ use abide_gate::pacing::{
     DeferReason, HostState, HostStore, LeaseAsk, LeaseStatus, PacePolicy, Permit, Want,
 };
 use abide_gate::robots_cache::RobotsPolicy;
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::hosts;
 use abide_gate::{
-    Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host, ManualClock, MemoryStore,
-    Origin, WallMillis,
+    Clock, Denied, DeniedKind, Event, Failure, Gate, GateBuilder, HolderId, Host, ManualClock, Origin,
+    WallMillis,
 };
 
 use http::{HeaderMap, StatusCode};
@@ -19,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use url::Url;
 
-use super::checker::{Checker, Counts, Throttle, Violation, Who};
+use super::checker::{Checker, Occurrences, Throttle, Violation, Who};
 use super::faulty_stores::{Hosts, Reader, SharedStore, number};
 use super::plan::{DAY, HOUR, MINUTE, ORIGINS, PageFetch, Path, Plan, Reading, Rng, SECOND, What, Wish};
 use super::web::Web;
@@ -83,7 +84,7 @@ struct World {
 }
 
 /// Runs a plan to its end. The violation that was seen first, if any was.
-pub(crate) fn run(plan: &Plan, rude: Option<Rude>) -> Result<Counts, Violation> {
+pub(crate) fn run(plan: &Plan, rude: Option<Rude>) -> Result<Occurrences, Violation> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let world = runtime.block_on(async {
@@ -277,7 +278,7 @@ impl World {
         let _leaves = AtEnd(|| self.checker.calls(process.who, host, false));
         let admitted = async {
             let mut verdict = gate.check(url, &mut left).await?;
-            if let Some(denied) = verdict.refusal(url, gate.wall()) {
+            if let Some(denied) = gate.refusal(&verdict, url) {
                 return Err(denied);
             }
             if rude == Some(Rude::PastTurn) {
@@ -289,7 +290,7 @@ impl World {
         let admitted = admitted.await;
         match (admitted, rude) {
             (Ok(_), Some(Rude::OverBlocks(excuse))) => {
-                self.refused(process, url, &self.lie(url, excuse), left);
+                self.refused(process, url, &self.lie(&gate, url, excuse), left);
                 None
             }
             (Ok(admitted), _) => Some(admitted),
@@ -301,7 +302,7 @@ impl World {
     }
 
     /// A refusal that nothing has led to.
-    fn lie(&self, url: &Url, excuse: Excuse) -> Denied {
+    fn lie(&self, gate: &Gate, url: &Url, excuse: Excuse) -> Denied {
         let now = self.clock.wall();
         let (kind, retry_at) = match excuse {
             Excuse::Interrupted => (DeniedKind::Interrupted, None),
@@ -313,7 +314,7 @@ impl World {
                 (DeniedKind::Unreachable { since, cause }, Some(now.plus(MINUTE)))
             }
         };
-        Denied::new(kind, url, now).with_retry_at(retry_at)
+        gate.refuse(kind, url).with_retry_at(retry_at)
     }
 
     fn refused(&self, process: &Process, url: &Url, denied: &Denied, left: Duration) {

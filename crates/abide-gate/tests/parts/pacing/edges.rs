@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::pacing::Pacer;
+use abide_gate::Clock;
 use abide_gate::pacing::{BackoffCause, OnStoreOutage};
-use abide_gate::{Clock, MemoryStore};
+use abide_gate::testing::MemoryStore;
 use http::{HeaderMap, StatusCode};
 use tokio::time::sleep;
 

@@ -4,8 +4,8 @@ use crate::pacing::Pacer;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use abide_gate::MemoryStore;
 use abide_gate::pacing::DeferReason;
+use abide_gate::testing::MemoryStore;
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};

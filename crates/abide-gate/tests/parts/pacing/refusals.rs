@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use crate::pacing::Pacer;
 use abide_gate::pacing::PacePolicy;
-use abide_gate::{Denied, DeniedKind, MemoryStore, Refusal, WallMillis};
+use abide_gate::testing::MemoryStore;
+use abide_gate::{Denied, DeniedKind, Refusal, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::time::sleep;
 

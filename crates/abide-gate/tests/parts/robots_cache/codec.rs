@@ -42,7 +42,7 @@ fn records() -> Vec<RobotsRecord> {
                 asked_at: time,
                 fresh_until: time,
                 next_try: time,
-                exception: Exception::boxed(last, outage),
+                attempt: LastAttempt::boxed(last, outage),
                 copy,
                 origin: "http://[::1]:8080".parse().unwrap(),
             });

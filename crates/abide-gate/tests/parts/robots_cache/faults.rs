@@ -10,8 +10,9 @@ use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
 use crate::robots_cache::RobotsCache;
 use abide_gate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::robots_cache::sample_record;
-use abide_gate::{Event, Failure, Gate, MemoryStore};
+use abide_gate::{Event, Failure, Gate};
 use tokio::time::{Instant, sleep};
 
 #[tokio::test(start_paused = true)]

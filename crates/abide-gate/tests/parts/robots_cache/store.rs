@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use abide_gate::robots_cache::{RobotsPolicy, RobotsStore, Source};
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::robots_cache::conformance;
-use abide_gate::{MemoryStore, Origin, StoreError};
+use abide_gate::{Origin, StoreError};
 use tokio::time::sleep;
 
 use crate::parts::support::robots_cache::*;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::parts::support::robots_cache::*;
 use crate::parts::support::scripted::{Scripted, ScriptedFetch};
-use abide_gate::MemoryStore;
 use abide_gate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsStore, Source};
+use abide_gate::testing::MemoryStore;
 
 async fn read(body: impl Into<bytes::Bytes>) -> Arc<RobotsEntry> {
     World::of(Scripted::text(body)).ask().await

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::store::StoreFuture;
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
-use abide_gate::{HolderId, MemoryStore, StoreError};
+use abide_gate::testing::MemoryStore;
+use abide_gate::{HolderId, StoreError};
 
 /// How a store fails.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -134,7 +134,7 @@ impl Events {
                 }
                 Event::BodyOpen { key, open } => format!("open {key} {open:?}"),
                 Event::RateLimitIgnored { key, field } => format!("ignored {key} {field}"),
-                Event::Exception { key, .. } => format!("exception {key}"),
+                Event::FasterThanDefault { key, .. } => format!("exception {key}"),
                 Event::StoreDown { .. } => "store down".to_owned(),
                 Event::StoreBack => "store back".to_owned(),
                 Event::Overgrown { hosts } => format!("overgrown {hosts}"),

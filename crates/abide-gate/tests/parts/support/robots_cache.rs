@@ -11,7 +11,8 @@ use crate::robots_cache::RobotsCache;
 use crate::store::StoreFuture;
 use abide_gate::pacing::DeferReason;
 use abide_gate::robots_cache::{FetchError, RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
-use abide_gate::{BoxFuture, Clock, ManualClock, MemoryStore, Origin, StoreError, WallMillis};
+use abide_gate::testing::MemoryStore;
+use abide_gate::{BoxFuture, Clock, ManualClock, Origin, StoreError, WallMillis};
 use abide_robots::{ProductToken, Target};
 
 pub(crate) const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);

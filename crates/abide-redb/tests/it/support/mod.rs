@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::robots_cache::{sample_record, unpaced};
-use abide_gate::{Clock, Gate, HolderId, MemoryStore, Origin, StoreError, WallMillis};
+use abide_gate::{Clock, Gate, HolderId, Origin, StoreError, WallMillis};
 use abide_permissions::{Fetched, Head, PermissionRecord, PermissionStore};
 use abide_redb::{Error, Store};
 use fastrand::Rng;

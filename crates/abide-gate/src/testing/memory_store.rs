@@ -23,7 +23,7 @@ use crate::{Clock, Origin, SystemClock, WallMillis, caught_clock};
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use abide_gate::{Gate, MemoryStore};
+/// # use abide_gate::{Gate, testing::MemoryStore};
 /// let store = Arc::new(MemoryStore::new().with_capacity(64 * 1024 * 1024));
 /// let one = Gate::builder().robots_store(store.clone()).host_store(store.clone());
 /// let other = Gate::builder().robots_store(store.clone()).host_store(store);

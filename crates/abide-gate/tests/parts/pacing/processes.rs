@@ -13,8 +13,9 @@ use abide_gate::pacing::{
     BackoffCause, DeferReason, HostState, HostStore, LeaseAsk, LeaseReply, LeaseStatus, OnStoreOutage,
     PacePolicy, Want,
 };
+use abide_gate::testing::MemoryStore;
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{BoxFuture, MemoryStore, WallMillis};
+use abide_gate::{BoxFuture, WallMillis};
 use http::{HeaderMap, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
