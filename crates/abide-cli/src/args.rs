@@ -25,8 +25,8 @@ use crate::sanitize::quoted;
 #[derive(Debug, Parser)]
 #[command(name = "abide", version, max_term_width = 100, propagate_version = true)]
 pub(crate) struct Cli {
-    /// Read options from FILE [default: abide/abide.toml among the user's configuration, and over it abide.toml here, which sets nothing
-    /// that reaches out or writes; none if empty]
+    /// Read options from FILE [default: abide/abide.toml among the user's configuration, and over it
+    /// abide.toml here, which sets nothing that reaches out or writes; none if empty]
     #[arg(long, global = true, value_name = "FILE", env = "ABIDE_CONFIG", help_heading = "Output")]
     pub(crate) config: Option<std::ffi::OsString>,
     /// Of files that have set options of this call.
@@ -361,13 +361,15 @@ pub(crate) struct CrawlArgs {
     /// Start again instead of resuming an interrupted crawl of these URLs (with --store redb:PATH)
     #[arg(long)]
     pub(crate) restart: bool,
-    /// List only the pages that have changed since the last crawl with this store, or are new (with --store redb:PATH)
+    /// List only the pages that have changed since the last crawl with this store, or are new (with --store
+    /// redb:PATH)
     #[arg(long)]
     pub(crate) changed: bool,
     /// Keep the pages in DIR, with an index.jsonl
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
-    /// Also write a row per URL, for spreadsheets: url, kind, status, outcome, noindex, ms, bytes, final_url, why, changed
+    /// Also write a row per URL, for spreadsheets: url, kind, status, outcome, noindex, ms, bytes, final_url,
+    /// why, changed
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) csv: Option<PathBuf>,
     /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
@@ -385,14 +387,16 @@ pub(crate) struct ScopeArgs {
     /// Follow only links that begin with URL, www. and the scheme aside (repeatable: with one of them)
     #[arg(long, value_name = "URL", help_heading = "Scope", value_parser = crate::input::absolute_url)]
     pub(crate) prefix: Vec<Url>,
-    /// Follow only links whose path and query match GLOB: * is anything within a segment, ** anything; a glob that does not begin with /
-    /// begins at any segment (repeatable)
+    /// Follow only links whose path and query match GLOB: * is anything within a segment, ** anything; a glob
+    /// that does not begin with / begins at any segment (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = "Scope")]
     pub(crate) include: Vec<Glob>,
-    /// Do not follow links whose path and query match GLOB (repeatable; goes before --include). The URLs given are always fetched
+    /// Do not follow links whose path and query match GLOB (repeatable; goes before --include). The URLs
+    /// given are always fetched
     #[arg(long, value_name = "GLOB", help_heading = "Scope")]
     pub(crate) exclude: Vec<Glob>,
-    /// Also crawl the subdomains of the sites given; those of https://www.example.org/ are those of example.org
+    /// Also crawl the subdomains of the sites given; those of https://www.example.org/ are those of
+    /// example.org
     #[arg(long, help_heading = "Scope")]
     pub(crate) subdomains: bool,
     /// Crawl another site if a URL given redirects there

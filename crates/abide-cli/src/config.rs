@@ -14,8 +14,8 @@
 //!
 //! What the file sets becomes arguments, so it is read and refused as those are: there is one list of options.
 //!
-//! The file of the working directory may be that of a stranger, whose archive was unpacked there: what it sets is said, and it sets nothing
-//! that reaches out or writes.
+//! The file of the working directory may be that of a stranger, whose archive was unpacked there: what it
+//! sets is said, and it sets nothing that reaches out or writes.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -291,7 +291,8 @@ pub(crate) fn one_line(text: &str) -> String {
 /// As it is called, wherever it lies.
 const NAME: &str = "abide.toml";
 
-/// Options that count only from a file that the user has chosen: they send requests elsewhere, send or trust something else, or write files.
+/// Options that count only from a file that the user has chosen: they send requests elsewhere, send or trust
+/// something else, or write files.
 const RESERVED: [&str; 14] = [
     "allow-net",
     "resolve",

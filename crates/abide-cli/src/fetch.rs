@@ -202,7 +202,8 @@ impl RedirectAnswer {
     }
 }
 
-/// Fetches `text`, with these header fields besides its own; the body goes to `sink`, piece by piece, until it ends or `sink` has enough.
+/// Fetches `text`, with these header fields besides its own; the body goes to `sink`, piece by piece, until
+/// it ends or `sink` has enough.
 pub(crate) async fn ask(
     Client { abide, http }: &Client,
     text: &str,

@@ -410,7 +410,8 @@ pub enum Stopped {
     /// The limit of the redirect policy is reached.
     #[error("the limit of redirects is reached")]
     AtLimit,
-    /// It leads to its own URL again: [`RedirectPolicy::with_repeats_returned`](crate::RedirectPolicy::with_repeats_returned).
+    /// It leads to its own URL again:
+    /// [`RedirectPolicy::with_repeats_returned`](crate::RedirectPolicy::with_repeats_returned).
     #[error("it redirects to itself again, as pages do that set a cookie first, and no cookies are kept")]
     Repeats,
 }

@@ -44,8 +44,9 @@ impl RedirectPolicy {
         Self { returns_at_limit: on, ..self }
     }
 
-    /// Whether the second redirect in a row from a URL to itself is returned as the response, with [`Stopped::Repeats`]. Off by default, because
-    /// with a cookie jar the next response may be another; for clients without one.
+    /// Whether the second redirect in a row from a URL to itself is returned as the response, with
+    /// [`Stopped::Repeats`]. Off by default, because with a cookie jar the next response may be another; for
+    /// clients without one.
     pub fn with_repeats_returned(self, on: bool) -> Self {
         Self { returns_repeats: on, ..self }
     }

@@ -39,8 +39,8 @@ impl Crawl {
         Ok(added)
     }
 
-    /// Queues where a redirect leads, which is as near as what redirects there, and says in the reason what became of it. Returns whether it
-    /// is queued now.
+    /// Queues where a redirect leads, which is as near as what redirects there, and says in the reason what
+    /// became of it. Returns whether it is queued now.
     pub(super) fn follow(
         &mut self,
         task: &Task,
@@ -88,7 +88,8 @@ impl Crawl {
         Ok(added == Added::New)
     }
 
-    /// A start page that redirects within its site takes the crawl along; one that leads elsewhere does only where that is asked for.
+    /// A start page that redirects within its site takes the crawl along; one that leads elsewhere does only
+    /// where that is asked for.
     fn lead(&mut self, from: &Url, to: &Url) -> anyhow::Result<()> {
         if self.frontier.may_lead(from, to) {
             self.frontier.lead(to);
@@ -140,7 +141,8 @@ impl Crawl {
         }
     }
 
-    /// Queues what a page names, in this version or, if it has not changed, in the one that is known; and keeps that for the next crawl.
+    /// Queues what a page names, in this version or, if it has not changed, in the one that is known; and
+    /// keeps that for the next crawl.
     pub(super) fn take_in(
         &mut self,
         task: &Task,
@@ -270,7 +272,8 @@ pub(super) fn is_changed(version: Option<&Version>, answer: &FetchAnswer, body: 
     }
 }
 
-/// Tells one version of a page from another: its content, or only that it is gone, or has moved. `None`: the site has not said.
+/// Tells one version of a page from another: its content, or only that it is gone, or has moved. `None`: the
+/// site has not said.
 fn digest(answer: &FetchAnswer, body: &Body) -> Option<u64> {
     let line = &answer.line;
     let status = line.status.filter(|_| line.outcome == Outcome::Fetched)?;
@@ -298,7 +301,8 @@ fn found(task: &Task, answer: &FetchAnswer, body: &Body, is_start: bool) -> Opti
     is_html(content_type, &body.bytes).then(|| links::of_page(&url, content_type, refresh, &body.bytes))
 }
 
-/// Whether a page may have links: where its head is read for metas. Of a document of XML its root decides that.
+/// Whether a page may have links: where its head is read for metas. Of a document of XML its root decides
+/// that.
 fn is_html(content_type: Option<&str>, body: &[u8]) -> bool {
     let scanner = HeadScanner::of_page(&ReadOptions::for_tokens([]), content_type.map(str::as_bytes));
     scanner.is_some_and(|mut scanner| {

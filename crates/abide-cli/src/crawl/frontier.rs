@@ -119,8 +119,9 @@ impl Frontier {
         Self { hosts, scope, starts: urls.iter().map(known_as).collect(), ..Self::default() }
     }
 
-    /// Queues a URL, unless it is known or does not belong to the crawl. One that is known as a page, and named as a sitemap now, is read as a
-    /// sitemap if it is still queued; if it was fetched already, it stays a page.
+    /// Queues a URL, unless it is known or does not belong to the crawl. One that is known as a page, and
+    /// named as a sitemap now, is read as a sitemap if it is still queued; if it was fetched already, it
+    /// stays a page.
     pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: UrlKind) -> Added {
         self.add_behind(url, depth, kind, 0, None)
     }
@@ -295,13 +296,15 @@ pub(crate) fn requested(url: &Url) -> Url {
     url
 }
 
-/// The URL by which a page is known, however it is written: those that RFC 3986 §6.2.2 calls equivalent are one.
+/// The URL by which a page is known, however it is written: those that RFC 3986 §6.2.2 calls equivalent are
+/// one.
 pub(crate) fn known_as(url: &Url) -> Url {
     let url = requested(url);
     if !url.as_str().contains('%') {
         return url;
     }
-    // Neither makes another URL of it, so it can be parsed; that a path gets no new dot segments is the parser's doing.
+    // Neither makes another URL of it, so it can be parsed; that a path gets no new dot segments is the
+    // parser's doing.
     normalized(url.as_str()).parse().unwrap_or(url)
 }
 

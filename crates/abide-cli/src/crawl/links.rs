@@ -40,7 +40,8 @@ impl Found {
         self.pages.len().saturating_add(self.nofollow.len()).saturating_add(self.sitemaps.len())
     }
 
-    /// Joins one more with its base, if there is room for both: each of 50,000 links may be short, and their base long.
+    /// Joins one more with its base, if there is room for both: each of 50,000 links may be short, and their
+    /// base long.
     pub(crate) fn join(&mut self, base: &Url, text: &str, encoding: &'static Encoding) -> Option<Url> {
         let bytes = self.bytes.saturating_add(base.as_str().len()).saturating_add(text.len());
         if self.len() >= LINKS_MAX || bytes > LINK_BYTES_MAX {
@@ -170,8 +171,8 @@ fn has_target(refresh: &str) -> bool {
     !rest.is_empty()
 }
 
-/// The encoding of a page, as browsers have it: a byte order mark goes before the Content-Type, and that before what the page says of
-/// itself.
+/// The encoding of a page, as browsers have it: a byte order mark goes before the Content-Type, and that
+/// before what the page says of itself.
 fn encoding_of(content_type: Option<&str>, html: &[u8]) -> &'static Encoding {
     let marked = Encoding::for_bom(html).map(|(encoding, _)| encoding);
     let stated = || content_type.and_then(charset_of);
@@ -256,7 +257,8 @@ fn in_encoding(text: &str, encoding: &'static Encoding) -> Vec<u8> {
 
 /// Of one page or sitemap; the sitemap protocol has the same bound.
 pub(super) const LINKS_MAX: usize = 50_000;
-/// Bytes of these URLs, each counted with its base: some hundred for each of them, for the few that are that many.
+/// Bytes of these URLs, each counted with its base: some hundred for each of them, for the few that are that
+/// many.
 const LINK_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// Browsers look no further than 1024 bytes at first.
 const META_WITHIN: usize = 16 * 1024;

@@ -254,7 +254,8 @@ impl Crawl {
         let recorder = Recorder::with_page_max(self.args.page_timeout);
         // Its recorder too, so that what is under way at an interruption is in the report.
         self.in_flight.insert(task.host.clone(), (task.clone(), recorder.clone()));
-        // A redirect's target is a URL like any other: it is queued if it belongs to the crawl and is not known.
+        // A redirect's target is a URL like any other: it is queued if it belongs to the crawl and is not
+        // known.
         let redirects = RedirectPolicy::default().with_hops_max(0).with_response_at_limit(true);
         let options = Options::new().with_redirects(redirects);
         let mut body = Body::of(task.kind);

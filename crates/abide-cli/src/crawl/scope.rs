@@ -134,7 +134,8 @@ impl Scope {
         self.depth_max.is_some_and(|max| depth > max)
     }
 
-    /// Whether the options leave this page of a host of ours out. Sitemaps are read whatever pages are wanted.
+    /// Whether the options leave this page of a host of ours out. Sitemaps are read whatever pages are
+    /// wanted.
     pub(crate) fn excludes(&self, url: &Url, kind: UrlKind) -> bool {
         let ScopeArgs { prefix, include, exclude, .. } = &self.args;
         if kind.is_sitemap() || prefix.is_empty() && include.is_empty() && exclude.is_empty() {
@@ -169,7 +170,8 @@ fn target(url: &Url) -> &str {
     &url[url::Position::BeforePath..url::Position::AfterQuery]
 }
 
-/// A pattern of path and query: `*` is anything within a segment, `**` anything. One that does not begin with `/` begins at any segment.
+/// A pattern of path and query: `*` is anything within a segment, `**` anything. One that does not begin with
+/// `/` begins at any segment.
 #[derive(Debug, Clone)]
 pub(crate) struct Glob(Vec<Piece>);
 

@@ -1,6 +1,8 @@
-//! The URLs of a sitemap: XML sitemaps and indexes of them, Atom and RSS, lists of URLs; each also as a gzip file, whatever its name and type.
+//! The URLs of a sitemap: XML sitemaps and indexes of them, Atom and RSS, lists of URLs; each also as a gzip
+//! file, whatever its name and type.
 //!
-//! quick-xml reads the XML, and is told to be lenient: sitemaps have bare ampersands, stand behind the warnings of what wrote them, and end early.
+//! quick-xml reads the XML, and is told to be lenient: sitemaps have bare ampersands, stand behind the
+//! warnings of what wrote them, and end early.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -44,7 +46,8 @@ enum Root {
     Feed,
 }
 
-/// The first element with one of these names, and its prefix, which may be any: what wrote the sitemap may have complained before it.
+/// The first element with one of these names, and its prefix, which may be any: what wrote the sitemap may
+/// have complained before it.
 fn root(text: &str) -> Option<(Root, String)> {
     let root = |root, tag: &BytesStart<'_>| (root, prefix(tag.name()).to_owned());
     let mut reader = reader(text);
@@ -202,8 +205,8 @@ fn unpacked(body: &[u8], len_max: usize) -> Cow<'_, [u8]> {
     Cow::Owned(text)
 }
 
-/// Lenient: RFC 7303 §3.2 puts the charset of the Content-Type before the XML declaration. Servers add one to all that they send, and what
-/// wrote the declaration wrote the sitemap.
+/// Lenient: RFC 7303 §3.2 puts the charset of the Content-Type before the XML declaration. Servers add one to
+/// all that they send, and what wrote the declaration wrote the sitemap.
 fn decoded<'a>(content_type: Option<&str>, body: &'a [u8]) -> Cow<'a, str> {
     let marked = Encoding::for_bom(body).map(|(encoding, _)| encoding);
     let declared = || xml_encoding(body).or_else(|| content_type.and_then(charset_of));

@@ -1,6 +1,7 @@
 //! The versions of pages that earlier crawls have fetched, in a database beside the store: `STORE.pages`.
 //!
-//! A page whose version is known is asked for conditionally. Where it has not changed, the links of that version are followed.
+//! A page whose version is known is asked for conditionally. Where it has not changed, the links of that
+//! version are followed.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::crawl::frontier::{UrlKind, known_as};
+use crate::crawl::frontier::UrlKind;
 use crate::crawl::links::Found;
 use crate::status::UsageError;
 
@@ -95,7 +96,8 @@ fn place(store: &Path) -> PathBuf {
 mod database {
     use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
-    use super::{Path, PathBuf, Url, UsageError, Version, known_as, place};
+    use super::{Path, PathBuf, Url, UsageError, Version, place};
+    use crate::crawl::frontier::known_as;
 
     #[derive(Debug)]
     pub(crate) struct Versions {
@@ -125,7 +127,8 @@ mod database {
 
         pub(crate) fn set(&mut self, url: &Url, version: &Version) -> anyhow::Result<()> {
             self.pending.push((known_as(url).into(), serde_json::to_vec(version)?));
-            if self.pending.len() < PENDING_MAX { Ok(()) } else { self.flush() }
+            let bytes: usize = self.pending.iter().map(|(url, version)| url.len() + version.len()).sum();
+            if self.pending.len() < PENDING_MAX && bytes < BYTES_MAX { Ok(()) } else { self.flush() }
         }
 
         pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
@@ -153,6 +156,8 @@ mod database {
     const PAGES_MAX: u64 = 1_000_000;
     /// Each write waits for the disk.
     const PENDING_MAX: usize = 64;
+    /// A page may name as much as it likes.
+    const BYTES_MAX: usize = 16 * 1024 * 1024;
 }
 
 #[cfg(test)]

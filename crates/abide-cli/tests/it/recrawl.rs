@@ -41,7 +41,8 @@ async fn an_unchanged_site_is_recrawled_without_its_pages() {
     assert!(sent * 50 <= whole, "{sent} of {whole} bytes");
 }
 
-/// A page that links on, one that leads to another, one that goes away, a sitemap, and one without a validator; later others.
+/// A page that links on, one that leads to another, one that goes away, a sitemap, and one without a
+/// validator; later others.
 async fn site() -> (Server, Arc<AtomicBool>) {
     let is_later = Arc::new(AtomicBool::new(false));
     let later = Arc::clone(&is_later);
