@@ -39,7 +39,7 @@ fn main() {
     row("moka + body, parsed at each use", &bodies, |body| Arc::<[u8]>::from(body));
     row("moka + `Rules`", &bodies, |body| Rules::parse(body, &tokens));
     let mut known = HashSet::new();
-    row("moka + `Rules`, equal ones shared (goal: 450)", &bodies, |body| {
+    row("moka + `Rules`, equal ones shared", &bodies, |body| {
         let rules = Rules::parse(body, &tokens);
         known.get(&rules).cloned().unwrap_or_else(|| {
             known.insert(rules.clone());
