@@ -255,6 +255,11 @@ impl Denied {
         self.inner.refusal.retry_at.map(WallMillis::to_system_time)
     }
 
+    /// How long after the refusal [`retry_at`](Self::retry_at) is, if that is known: what a queue waits before it asks again.
+    pub fn retry_in(&self) -> Option<Duration> {
+        Some(self.inner.refusal.retry_at?.since(self.inner.decided_at))
+    }
+
     /// A stable name of the kind, for labels and logs.
     pub fn name(&self) -> &'static str {
         match self.kind() {
@@ -297,6 +302,20 @@ impl Denied {
             | DeniedKind::Deferred { reason: DeferReason::Breaker { cause } } => cause.is_connect(),
             _ => false,
         }
+    }
+
+    /// Whether the request only has to wait for its host, which a queue does: keep the URL, and ask again [then](Self::retry_in). A site that
+    /// cannot be reached ([`is_temporary`](Self::is_temporary)) may stay so for days.
+    ///
+    /// ```
+    /// fn queue_again(denied: &abide_gate::Denied) -> Option<std::time::Duration> {
+    ///     denied.is_deferred().then(|| denied.retry_in()).flatten()
+    /// }
+    /// ```
+    pub fn is_deferred(&self) -> bool {
+        // A breaker is open because the site cannot be reached.
+        let is_down = |reason: &DeferReason| matches!(reason, DeferReason::Breaker { .. });
+        matches!(self.kind(), DeniedKind::Deferred { reason } if !is_down(reason))
     }
 
     /// Whether a retry makes sense: at [`retry_at`](Self::retry_at), or, without one, when what has failed (a
@@ -476,6 +495,15 @@ mod tests {
     }
 
     #[test]
+    fn what_only_waits_is_deferred_and_what_is_down_is_not() {
+        let broken = denied(DeniedKind::Deferred { reason: DeferReason::Breaker { cause: Failure::Refused } });
+        assert!(deferred().is_deferred() && !broken.is_deferred());
+        assert!(![unreachable(), refusing(), disallowed()].iter().any(Denied::is_deferred));
+        let later = deferred().with_retry_at(Some(WallMillis(deferred().inner.decided_at.0 + 1_500)));
+        assert_eq!((later.retry_in(), disallowed().retry_in()), (Some(Duration::from_millis(1_500)), None));
+    }
+
+    #[test]
     fn a_refusal_costs_a_result_one_pointer() {
         assert_eq!(size_of::<Result<(), Denied>>(), size_of::<usize>());
     }
@@ -489,6 +517,7 @@ mod tests {
             DeniedKind::Disallowed { verdict: Verdict::robots_txt() },
             DeniedKind::Unreachable { since: SystemTime::UNIX_EPOCH, cause },
             DeniedKind::Deferred { reason: DeferReason::Robots },
+            refusing().kind().clone(),
             DeniedKind::CrawlDelayTooLong { asked: Duration::from_secs(86_401) },
             DeniedKind::AddressRefused { address: None },
             DeniedKind::UnsupportedUrl,
