@@ -79,7 +79,7 @@ pub(crate) fn classify(
             }))
         }),
         300..=399 => return Err(Failure::RedirectStatus),
-        // Stricter (`with_refusals_unreachable`): these say "not you" or "not now" rather than "there is none".
+        // Stricter (`with_forbidden_unreachable`): these say "not you" or "not now" rather than "there is none".
         401 | 403 | 407 | 408 | 421 | 425 if policy.refusals_are_unreachable => return unreachable,
         400..=499 if policy.refusals_are_unreachable && asked.backs_off() => return unreachable,
         // §2.3.1.3, and the host asks us to slow down: the pacer backs it off. Stricter: a copy stays in force, because the file is still there.

@@ -94,13 +94,13 @@ impl Default for RobotsPolicy {
 }
 
 impl RobotsPolicy {
-    /// The preset for those who would rather fetch too little: [`with_refusals_unreachable`](Self::with_refusals_unreachable).
+    /// The preset for those who would rather fetch too little: [`with_forbidden_unreachable`](Self::with_forbidden_unreachable).
     pub fn cautious() -> Self {
-        Self::default().with_refusals_unreachable()
+        Self::default().with_forbidden_unreachable()
     }
 
     /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425, and any 4xx that asks to wait, such as 429, are unreachable instead of unavailable.
-    pub fn with_refusals_unreachable(self) -> Self {
+    pub fn with_forbidden_unreachable(self) -> Self {
         Self { refusals_are_unreachable: true, ..self }
     }
 
