@@ -17,7 +17,7 @@ pub(crate) struct Agent {
     kind: &'static str,
     #[serde(rename = "agent")]
     pub(crate) token: &'static str,
-    operator: &'static str,
+    pub(crate) operator: &'static str,
     source: &'static str,
 }
 

@@ -295,8 +295,18 @@ pub(crate) struct WatchArgs {
     pub(crate) sites: Vec<String>,
 }
 
+/// Whose rules are asked for.
+#[derive(Debug, Args)]
+pub(crate) struct RulesOf {
+    /// Read the rules for this crawler; requests still go out under the name of --agent. Several, with commas between, are a fallback chain
+    #[arg(help_heading = "Identity", long = "for", value_name = "TOKEN", value_delimiter = ',')]
+    pub(crate) tokens: Vec<String>,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) rules_of: RulesOf,
     #[command(flatten)]
     pub(crate) online: Online,
     #[command(flatten)]
@@ -308,6 +318,8 @@ pub(crate) struct ExplainArgs {
     /// Explain with this robots.txt file instead of the site's; `-` for standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) robots: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) rules_of: RulesOf,
     #[command(flatten)]
     pub(crate) online: Online,
     #[command(flatten)]
@@ -427,6 +439,9 @@ pub(crate) struct Online {
     #[arg(help_heading = "Identity", short, long, value_name = "TOKEN", value_delimiter = ',')]
     #[arg(env = "ABIDE_AGENT", default_value = "abide")]
     pub(crate) agent: Vec<String>,
+    /// The crawlers whose rules are read, if that is not this one.
+    #[arg(skip)]
+    pub(crate) rules_of: Vec<String>,
     /// The User-Agent; must contain the product token [default: TOKEN/VERSION]
     #[arg(help_heading = "Identity", short = 'A', long, value_name = "TEXT", env = "ABIDE_USER_AGENT")]
     pub(crate) user_agent: Option<String>,
@@ -496,6 +511,13 @@ pub(crate) struct Online {
     pub(crate) concurrency: u16,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+impl Online {
+    /// The same, with the rules for these crawlers.
+    pub(crate) fn with_rules_of(&self, rules_of: &RulesOf) -> Self {
+        Self { rules_of: rules_of.tokens.clone(), ..self.clone() }
+    }
 }
 
 /// The library's default, as a text that [`duration`] reads.

@@ -44,15 +44,16 @@ pub(crate) struct CheckLine<'a> {
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
     let urls = absolute_urls(&args.urls)?;
-    online::run(&args.online, async |abide, _| {
+    let online = args.online.with_rules_of(&args.rules_of);
+    online::run(&online, async |abide, _| {
         let show = |checked: &Checked<'_>| {
-            if args.online.output.json {
+            if online.output.json {
                 style::print_json(&checked.line(&abide))
             } else {
                 checked.print(&abide)
             }
         };
-        each(&args.online, &urls, &abide, show).await
+        each(&online, &urls, &abide, show).await
     })
 }
 

@@ -43,7 +43,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Status> {
         return offline(args, path);
     }
     let urls = absolute_urls(&args.urls)?;
-    online::run(&args.online, async |abide, _| {
+    let online = args.online.with_rules_of(&args.rules_of);
+    online::run(&online, async |abide, _| {
         let show = |checked: &Checked<'_>| {
             if args.online.output.json {
                 print_json(&abide, args, checked)
@@ -51,14 +52,15 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Status> {
                 print(&abide, args, checked)
             }
         };
-        check::each(&args.online, &urls, &abide, show).await
+        check::each(&online, &urls, &abide, show).await
     })
 }
 
 fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
     let (body, texts) = robots_and_urls(path, &args.urls)?;
+    let agents = if args.rules_of.tokens.is_empty() { &args.online.agent } else { &args.rules_of.tokens };
     let (robots, rules) =
-        (Robots::parse(&body), Rules::parse(&body, &tokens(&args.online.agent).map_err(UsageError)?));
+        (Robots::parse(&body), Rules::parse(&body, &tokens(agents).map_err(UsageError)?));
     input::each(&texts, args.online.output.json, |text, url| {
         let target = url.target();
         let verdict = rules.verdict(&target);

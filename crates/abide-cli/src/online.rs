@@ -24,7 +24,7 @@ use crate::args::{Online, ResolveArg};
 use crate::input::{Given, bad_line, read_file};
 use crate::status::{Status, UsageError, wrong_usage};
 use crate::stores::{STORE_TIMEOUT, Stores};
-use crate::{identity, proxy, style};
+use crate::{agents, identity, proxy, style};
 
 /// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. Ctrl-C ends it.
 pub(crate) fn run(
@@ -154,6 +154,7 @@ fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<a
     builder = resolving(builder, &online.resolve)?;
     builder = rest.iter().fold(builder, |builder, token| builder.fallback(token));
     builder = online.allow_net.iter().fold(builder, |builder, net| builder.allow_net(*net));
+    builder = online.rules_of.iter().fold(builder, |builder, token| builder.danger_rules_of(token));
     if let Some(signature) = signature {
         builder = builder.sign_requests(signature.clone());
     }
@@ -176,12 +177,22 @@ fn notes(online: &Online) {
         let shortest = PacePolicy::DELAY.as_secs_f64();
         style::note(format_args!("a delay below {shortest} s is less considerate than most sites expect"));
     }
+    if let Some(known) = agents::known().find(|known| is_named(online, known.token)) {
+        let (token, operator) = (known.token, known.operator);
+        style::note(format_args!(
+            "requests go out under the name of {operator}'s crawler; check and explain read its rules with --for {token}, under a name of your own"
+        ));
+    }
     if is_unnamed(online) && online.user_agent.is_none() {
         style::note(format_args!(
             "requests go out as abide/{}, without a contact; better --agent MyBot --user-agent 'MyBot/1.0 (+https://example.com/bot)'",
             env!("CARGO_PKG_VERSION")
         ));
     }
+}
+
+fn is_named(online: &Online, token: &str) -> bool {
+    online.agent.first().is_some_and(|agent| agent.eq_ignore_ascii_case(token))
 }
 
 fn is_unnamed(online: &Online) -> bool {

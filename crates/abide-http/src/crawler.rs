@@ -83,6 +83,7 @@ impl Crawler {
         CrawlerBuilder {
             token: token.to_owned(),
             fallbacks: Vec::new(),
+            rules_of: Vec::new(),
             user_agent: None,
             gate: GateBuilder::new(),
             policies: Vec::new(),
@@ -158,6 +159,7 @@ impl Crawler {
 pub struct CrawlerBuilder {
     token: String,
     fallbacks: Vec<String>,
+    rules_of: Vec<String>,
     user_agent: Option<String>,
     gate: GateBuilder,
     policies: Vec<(String, Usage, bool)>,
@@ -172,6 +174,13 @@ impl CrawlerBuilder {
     /// counts; for permissions, every token counts.
     pub fn fallback(mut self, token: &str) -> Self {
         self.fallbacks.push(token.to_owned());
+        self
+    }
+
+    /// Goes by the rules of robots.txt for other crawlers than this one, which still sends its own name: the first of these tokens that has a
+    /// group counts. For tools that ask what a site allows others; who fetches pages so breaks the rules that are meant for him.
+    pub fn danger_rules_of(mut self, token: &str) -> Self {
+        self.rules_of.push(token.to_owned());
         self
     }
 
@@ -298,7 +307,10 @@ impl CrawlerBuilder {
             Some(signer) => self.gate.sign_requests(signer),
             None => self.gate,
         };
-        let gate = gate.build(identity.tokens.clone(), Arc::clone(&fetch));
+        let rules_of = self.rules_of.iter().map(|token| ProductToken::lenient(token));
+        let rules_of = rules_of.collect::<Result<Vec<_>, _>>().map_err(BuildError::Token)?;
+        let tokens = if rules_of.is_empty() { identity.tokens.clone() } else { rules_of };
+        let gate = gate.build(tokens, Arc::clone(&fetch));
         let signs: Option<Arc<dyn AnswerChallenge>> =
             gate.signer().map(|signer| Arc::new(SignWhenAsked(Arc::clone(signer))) as _);
         settings.challenges.splice(0..0, signs.clone());

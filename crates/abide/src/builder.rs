@@ -70,6 +70,12 @@ impl Builder {
         self.shared(|crawler| crawler.fallback(token))
     }
 
+    /// Goes by the rules of robots.txt for another crawler than this one, which still sends its own name. Repeated, the first that has a group
+    /// counts. For tools that ask what a site allows others; who fetches pages so breaks the rules that are meant for him.
+    pub fn danger_rules_of(self, token: &str) -> Self {
+        self.shared(|crawler| crawler.danger_rules_of(token))
+    }
+
     /// The User-Agent that every request carries. It must contain the first product token (RFC 9309 §2.2.1); without this setting it is that token.
     pub fn user_agent(self, header: &str) -> Self {
         self.shared(|crawler| crawler.user_agent(header))
