@@ -144,7 +144,7 @@ async fn logs_have_the_fields_of_the_page_and_nothing_secret() {
     // What a loopback can cause. The others are seen in the store suites and by tests of the pacing.
     let expected = "request hop robots.fetch robots.fetched robots.confirmed robots.unavailable robots.unreachable \
         robots.last_good robots.failed robots.overridden pacing.granted pacing.deferred pacing.backed_off \
-        pacing.exception request.refused request.failed danger observer_panicked";
+        pacing.faster_than_default request.refused request.failed danger observer_panicked";
     let names: BTreeSet<String> = captured.ours().into_iter().map(|said| said.name).collect();
     let missing: Vec<_> =
         expected.split(' ').filter(|name| !names.contains(&format!("abide.{name}"))).collect();

@@ -166,6 +166,8 @@ impl Link {
     }
 
     async fn connect(&self) -> Result<Connection, Error> {
+        #[cfg(feature = "tls")]
+        provide_cryptography();
         let of = |error| Error::of(&self.server, &error);
         let mut connection = match &self.way {
             Way::Server(client) => Connection::One(open(client).await.map_err(of)?),
@@ -264,5 +266,14 @@ impl Connection {
                 Ok(from_redis_value(cluster.route_command(command, RoutingInfo::SingleNode(node)).await?)?)
             }
         }
+    }
+}
+
+/// rustls chooses no cryptography in a program that has two, and a connection would panic: there this one counts, unless the program has chosen.
+#[cfg(feature = "tls")]
+fn provide_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Another thread may have been faster.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     }
 }

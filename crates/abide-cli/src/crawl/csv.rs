@@ -1,4 +1,6 @@
 //! `--csv FILE`: a row per URL, for spreadsheets.
+//!
+//! Its columns are keys of `--json`, so that both say the same. A row is written as its page comes, and is there after an interruption.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
