@@ -47,11 +47,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
     let online = args.online.with_rules_of(&args.rules_of);
     online::run(&online, async |abide, _| {
         let show = |checked: &Checked<'_>| {
-            if online.output.json {
-                style::print_json(&checked.line(&abide))
-            } else {
-                checked.print(&abide)
-            }
+            if online.output.json { style::print_json(&checked.line(&abide)) } else { checked.print(&abide) }
         };
         each(&online, &urls, &abide, show).await
     })

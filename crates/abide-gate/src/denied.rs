@@ -496,10 +496,11 @@ mod tests {
 
     #[test]
     fn what_only_waits_is_deferred_and_what_is_down_is_not() {
-        let broken = denied(DeniedKind::Deferred { reason: DeferReason::Breaker { cause: Failure::Refused } });
+        let broken =
+            denied(DeniedKind::Deferred { reason: DeferReason::Breaker { cause: Failure::Refused } });
         assert!(deferred().is_deferred() && !broken.is_deferred());
         assert!(![unreachable(), refusing(), disallowed()].iter().any(Denied::is_deferred));
-        let later = deferred().with_retry_at(Some(WallMillis(deferred().inner.decided_at.0 + 1_500)));
+        let later = deferred().with_retry_at(Some(AT.plus(Duration::from_millis(1_500))));
         assert_eq!((later.retry_in(), disallowed().retry_in()), (Some(Duration::from_millis(1_500)), None));
     }
 

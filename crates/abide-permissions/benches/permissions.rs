@@ -85,9 +85,7 @@ fn heads() -> Vec<Case> {
     cases.push(case("abide, a head of 1 KB", move || scan(&small, black_box(small_page.as_bytes()))));
     let selectors = ["meta[name=robots]", "body"].map(|text| text.parse().unwrap());
     let (whole, head) = (page(10_000), page(0));
-    cases.push(case("lol_html, stopped at `<body>`", move || {
-        floor(&selectors, black_box(whole.as_bytes()))
-    }));
+    cases.push(case("lol_html, stopped at `<body>`", move || floor(&selectors, black_box(whole.as_bytes()))));
     cases.push(case("html5ever's tokenizer to `</head>`", move || tokenize(black_box(&head))));
     cases
 }
