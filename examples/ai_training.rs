@@ -1,7 +1,7 @@
 //! A crawler that gathers texts to train models, and takes what it is given.
 //!
-//! Sites speak of AI in many places. All of them are read where the page is fetched; what to do when nothing is said is your
-//! decision: here, nothing said means yes. See docs/ai-training.md.
+//! Sites speak of AI in many places. All of them are read where the page is fetched; what to do when nothing
+//! is said is your decision: here, nothing said means yes. See docs/ai-training.md.
 
 use abide::{Abide, Denied, DeniedKind, Preference, ResponseExt, Usage};
 use abide_examples::{Web, plain_client};

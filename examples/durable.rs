@@ -1,8 +1,9 @@
 //! A crawler that is started twice: what it has fetched and observed is in a file.
 //!
-//! In its first life it asks three sites of the embedded web for robots.txt and some pages, and one of them asks it to stay away for an
-//! hour. In its second life it asks for no robots.txt again, and leaves that one alone. The first request to each of the others comes one
-//! whole delay after the start: no clock says for sure how long the crawler was away.
+//! In its first life it asks three sites of the embedded web for robots.txt and some pages, and one of them
+//! asks it to stay away for an hour. In its second life it asks for no robots.txt again, and leaves that one
+//! alone. The first request to each of the others comes one whole delay after the start: no clock says for
+//! sure how long the crawler was away.
 
 use std::path::Path;
 use std::sync::Arc;

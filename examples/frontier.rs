@@ -1,7 +1,8 @@
 //! A frontier: many hosts, each asked when it is free, and nothing that sleeps inside a call.
 //!
-//! Calls may not wait at all here (`max_wait` is zero). The frontier asks `next_slot` when a host can be asked again, and requeues what was
-//! deferred for the time that the refusal names. So a few workers serve any number of hosts, and slow hosts cost nothing.
+//! Calls may not wait at all here (`max_wait` is zero). The frontier asks `next_slot` when a host can be
+//! asked again, and requeues what was deferred for the time that the refusal names. So a few workers serve
+//! any number of hosts, and slow hosts cost nothing.
 
 #![allow(clippy::arithmetic_side_effects, reason = "an example counts a handful of pages")]
 
@@ -26,7 +27,8 @@ async fn main() -> anyhow::Result<()> {
     let began = Instant::now();
 
     let mut frontier = Frontier::default();
-    // Five thousand links of each shop, of which robots.txt leaves few: they are sorted out before they are queued.
+    // Five thousand links of each shop, of which robots.txt leaves few: they are sorted out before they are
+    // queued.
     let (mut seen, mut filtering) = (0_usize, Duration::ZERO);
     for shop in shops() {
         let home: Url = format!("http://{shop}/").parse()?;
@@ -66,7 +68,8 @@ fn link(home: &Url, number: usize) -> Result<Url, url::ParseError> {
     }
 }
 
-/// What is left to do, by host, and when each host is next. A host is either due, or one of its pages is being fetched.
+/// What is left to do, by host, and when each host is next. A host is either due, or one of its pages is
+/// being fetched.
 #[derive(Default)]
 struct Frontier {
     pages: HashMap<String, VecDeque<Url>>,
@@ -176,7 +179,8 @@ enum Outcome {
 async fn fetch(client: ClientWithMiddleware, url: Url) -> (Url, Outcome) {
     let outcome = match client.get(url.clone()).send().await {
         Ok(page) => match (page.status().as_u16(), page.bytes().await) {
-            // The answer to 429 is the backoff, which the next `next_slot` reports; the page is still to be fetched.
+            // The answer to 429 is the backoff, which the next `next_slot` reports; the page is still to be
+            // fetched.
             (429 | 503, _) => Outcome::Deferred(url.clone(), SystemTime::now()),
             (200..=299, Ok(_)) => Outcome::Fetched,
             _ => Outcome::Failed,

@@ -1,7 +1,8 @@
 //! Several crawler processes, one Redis, and what the websites see: one polite crawler.
 //!
-//! Starts itself again as workers. All of them crawl the same hosts of a small web on loopback as fast as they may, and lease the hosts
-//! from each other through Redis: at a URL that is given, or else through a `redis-server` that is started for it, if there is one here.
+//! Starts itself again as workers. All of them crawl the same hosts of a small web on loopback as fast as
+//! they may, and lease the hosts from each other through Redis: at a URL that is given, or else through a
+//! `redis-server` that is started for it, if there is one here.
 
 #![allow(clippy::restriction, reason = "an example counts a handful of pages")]
 

@@ -1,7 +1,8 @@
 //! A client of your own, blocking or not: ask, send, report.
 //!
-//! `acquire` asks robots.txt and waits for the host; the permit is for one request. Keep it until the response has ended, and say
-//! what came back: that is how 429, 503 and Retry-After come to count. Here the client is ureq, on a thread for blocking work.
+//! `acquire` asks robots.txt and waits for the host; the permit is for one request. Keep it until the
+//! response has ended, and say what came back: that is how 429, 503 and Retry-After come to count. Here the
+//! client is ureq, on a thread for blocking work.
 
 use abide::pacing::Permit;
 use abide::{Abide, Denied, Failure};
@@ -13,7 +14,8 @@ const HOPS_MAX: usize = 10;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // In place of the real web. Its first site answers to the address, too, since ureq resolves no names here.
+    // In place of the real web. Its first site answers to the address, too, since ureq resolves no names
+    // here.
     let web = Web::start().await;
     let builder = web.stand_in(Abide::builder("ExampleBot").user_agent(USER_AGENT));
     // robots.txt is fetched by a client that is built for it; `Builder::fetch` takes a transport of yours.

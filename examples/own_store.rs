@@ -1,4 +1,5 @@
-//! A store of your own: robots.txt records, leases and backoffs of hosts, and permissions, in maps behind one lock.
+//! A store of your own: robots.txt records, leases and backoffs of hosts, and permissions, in maps behind one
+//! lock.
 //!
 //! `docs/stores.md` explains it. The tests of the examples include this file and run the suites on it.
 
@@ -39,7 +40,8 @@ impl Default for OwnStore {
 }
 
 impl OwnStore {
-    /// No call awaits while it has the lock, so each is one step, and one that is dropped is done or not begun.
+    /// No call awaits while it has the lock, so each is one step, and one that is dropped is done or not
+    /// begun.
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,7 +1,7 @@
 //! What may be done with a page, and stopping as soon as the answer is no.
 //!
-//! `send()` returns when the head of the page has been seen: the permissions are known, and the rest is still on the wire. A body
-//! that is dropped is not downloaded.
+//! `send()` returns when the head of the page has been seen: the permissions are known, and the rest is still
+//! on the wire. A body that is dropped is not downloaded.
 
 #![allow(clippy::arithmetic_side_effects, reason = "an example counts a handful of pages")]
 

@@ -1,10 +1,11 @@
 //! With reqwest-retry and http-cache in one chain: retry > cache > abide > wire.
 //!
-//! What the cache answers sends nothing, so it waits for no permit. Everything else passes abide: each attempt is checked against robots.txt and
-//! rate-limited, and so is each redirect hop. 429 and 503 are not retried: abide backs the host off, and the response is yours.
+//! What the cache answers sends nothing, so it waits for no permit. Everything else passes abide: each
+//! attempt is checked against robots.txt and rate-limited, and so is each redirect hop. 429 and 503 are not
+//! retried: abide backs the host off, and the response is yours.
 //!
-//! http-cache keeps neither the types of errors nor the extensions of responses. So the example checks a URL first, where it wants to know why it is
-//! refused, and reads the permissions of what it gets anew.
+//! http-cache keeps neither the types of errors nor the extensions of responses. So the example checks a URL
+//! first, where it wants to know why it is refused, and reads the permissions of what it gets anew.
 
 use abide::{Abide, ResponseExt};
 use abide_examples::{Web, plain_client};
@@ -49,7 +50,8 @@ async fn main() -> anyhow::Result<()> {
         // From the cache: no permit is waited for, and nothing reaches the server.
         "catalogue.html",
         "catalogue.html",
-        // Answers 503 once with `Retry-After: 2`: the next request to the host, whatever it is for, waits until then.
+        // Answers 503 once with `Retry-After: 2`: the next request to the host, whatever it is for, waits
+        // until then.
         "opening-hours.html",
         "opening-hours.html",
         // Disallowed, which the check says in full.

@@ -5,7 +5,8 @@ use abide_examples::{Web, plain_client};
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    // A small web on loopback stands in for the real one: leave it out, and give your own `reqwest::Client::builder()`.
+    // A small web on loopback stands in for the real one: leave it out, and give your own
+    // `reqwest::Client::builder()`.
     let web = Web::start().await;
     let builder = Abide::builder("ExampleBot").user_agent("ExampleBot/1.0 (+https://example.com/bot)");
     let client = web.stand_in(builder).build_client(plain_client())?;

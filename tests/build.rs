@@ -1,8 +1,9 @@
-//! Writes one module for each Rust block of the pages that users read, so that `tests/snippets` compiles them as they are displayed.
+//! Writes one module for each Rust block of the pages that users read, so that `tests/snippets` compiles them
+//! as they are displayed.
 //!
-//! A block that is a program stands as it is. The lines of any other block become the body of an `async fn`, and see nothing that they do not
-//! define or import: code hosts display rustdoc's hidden lines (`# …`), so no page may have any.
-//! Blocks marked `rust` are run, blocks marked `rust,no_run` are compiled.
+//! A block that is a program stands as it is. The lines of any other block become the body of an `async fn`,
+//! and see nothing that they do not define or import: code hosts display rustdoc's hidden lines (`# …`), so
+//! no page may have any. Blocks marked `rust` are run, blocks marked `rust,no_run` are compiled.
 
 #![allow(clippy::restriction, reason = "a page that cannot be read ends the build")]
 

@@ -1,4 +1,5 @@
-//! What the examples share: a small web of several sites on loopback, so that they show something without a network.
+//! What the examples share: a small web of several sites on loopback, so that they show something without a
+//! network.
 
 #![allow(clippy::restriction, reason = "it serves a few pages that it knows")]
 

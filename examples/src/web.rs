@@ -19,8 +19,9 @@ pub fn sites() -> [&'static str; 6] {
     ]
 }
 
-/// The four houses of the embedded web, with as many pages as one likes: fast ones and slow ones, some of them moved, missing or
-/// forbidden. The station asks for a second between two requests, and the theatre closes for a while.
+/// The four houses of the embedded web, with as many pages as one likes: fast ones and slow ones, some of
+/// them moved, missing or forbidden. The station asks for a second between two requests, and the theatre
+/// closes for a while.
 pub fn houses() -> [&'static str; 4] {
     ["harbour.example", "museum.example", "station.example", "theatre.example"]
 }
@@ -38,7 +39,8 @@ const SHOPS: usize = 24;
 pub struct Web(Server);
 
 impl Web {
-    /// Listens on a free port of 127.0.0.1 and answers for all of [`sites`], [`houses`], [`shops`] and a few more.
+    /// Listens on a free port of 127.0.0.1 and answers for all of [`sites`], [`houses`], [`shops`] and a few
+    /// more.
     pub async fn start() -> Self {
         let asked = Mutex::new(HashSet::new());
         Self(
@@ -55,7 +57,8 @@ impl Web {
         self.0.address()
     }
 
-    /// Lets this web stand in for the real one: its names lead to it, and its address, which is loopback, may be contacted.
+    /// Lets this web stand in for the real one: its names lead to it, and its address, which is loopback, may
+    /// be contacted.
     pub fn stand_in(&self, builder: abide::Builder) -> abide::Builder {
         let names = sites()
             .into_iter()
@@ -90,8 +93,8 @@ impl Web {
     }
 }
 
-/// A reqwest client for this web. It has no TLS, so that the examples run on a machine without certificates: use
-/// `reqwest::Client::builder()`.
+/// A reqwest client for this web. It has no TLS, so that the examples run on a machine without certificates:
+/// use `reqwest::Client::builder()`.
 pub fn plain_client() -> reqwest::ClientBuilder {
     reqwest::Client::builder().tls_certs_only([])
 }

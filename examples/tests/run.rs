@@ -47,7 +47,8 @@ fn prints(name: &str) -> String {
     text
 }
 
-/// All that the manifest has, but for those that have a test of their own: an example that is not run would not be noticed.
+/// All that the manifest has, but for those that have a test of their own: an example that is not run would
+/// not be noticed.
 #[test]
 fn each_example_prints_what_it_is_there_to_show() {
     let entries = include_str!("../Cargo.toml").split("[[example]]").skip(1);

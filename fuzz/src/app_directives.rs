@@ -1,5 +1,5 @@
-//! Any preference records are read: they change no verdict, a line that cannot be read touches no other, and further signals never
-//! lift a restriction. Nothing around a no makes it a yes, or as good as unsaid.
+//! Any preference records are read: they change no verdict, a line that cannot be read touches no other, and
+//! further signals never lift a restriction. Nothing around a no makes it a yes, or as good as unsaid.
 
 use abide_permissions::{AppDirectives, Preference, Preferences, SfValue, Usage};
 use abide_robots::{ProductToken, Rules, Target};

@@ -1,4 +1,5 @@
-//! Any Cache-Control fields give nothing, or a lifetime within the bounds of the policy; a further field never lengthens it.
+//! Any Cache-Control fields give nothing, or a lifetime within the bounds of the policy; a further field
+//! never lengthens it.
 
 use std::time::Duration;
 

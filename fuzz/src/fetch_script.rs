@@ -1,9 +1,11 @@
-//! Any answers to robots.txt, at any times: everything is allowed only after a 2xx without rules, a 4xx, the sixth redirect or one that
-//! leads back, or 30 days of failures with an attempt on 20 of them; after one of the first three everything is allowed; but after 408, 421,
-//! 425 and 429 a copy decides. No copy is used 27 hours after the last attempt, never more than 512,000 bytes are kept, and every call ends
-//! in time. Under `cautious()` seven statuses of 4xx are failures.
+//! Any answers to robots.txt, at any times: everything is allowed only after a 2xx without rules, a 4xx, the
+//! sixth redirect or one that leads back, or 30 days of failures with an attempt on 20 of them; after one of
+//! the first three everything is allowed; but after 408, 421, 425 and 429 a copy decides. No copy is used 27
+//! hours after the last attempt, never more than 512,000 bytes are kept, and every call ends in time. Under
+//! `cautious()` seven statuses of 4xx are failures.
 //!
-//! Each answer is a byte for its kind, a byte for the pause before it, and a byte for how many of the following bytes it is made of.
+//! Each answer is a byte for its kind, a byte for the pause before it, and a byte for how many of the
+//! following bytes it is made of.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,7 +40,8 @@ struct Known {
     /// Failures of which each was 20 hours or more after the last one that is counted, and when that was.
     counted: u32,
     counted_at: Option<Duration>,
-    /// Until when a lasting 4xx counts, if nothing else has come since (RFC 9309 §2.4). A transport that panics is no answer.
+    /// Until when a lasting 4xx counts, if nothing else has come since (RFC 9309 §2.4). A transport that
+    /// panics is no answer.
     gone_until: Option<Duration>,
 }
 
@@ -165,7 +168,8 @@ impl Script {
         let kind = self.byte().unwrap_or(0xff);
         let mut piece = self.piece();
         if !is_coded(&piece) {
-            // Bytes that no text is made of may be taken for a coding that was left, and not for the rules in them.
+            // Bytes that no text is made of may be taken for a coding that was left, and not for the rules in
+            // them.
             piece
                 .iter_mut()
                 .filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace())
@@ -276,7 +280,8 @@ impl Script {
         }
     }
 
-    /// RFC 9309 §2.3.1.2: five are followed, the sixth is one too many, and so is one that leads back. One that leads nowhere is a failure.
+    /// RFC 9309 §2.3.1.2: five are followed, the sixth is one too many, and so is one that leads back. One
+    /// that leads nowhere is a failure.
     fn redirects(&mut self, to: Option<Url>, now: Duration) {
         let Some(to) = to else { return self.fails(now) };
         self.known.allows = self.way.len() > 5 || self.way.contains(&to);
@@ -303,7 +308,8 @@ fn is_coded(body: &[u8]) -> bool {
     body.starts_with(b"\x1f\x8b") || body.starts_with(b"\x28\xb5\x2f\xfd")
 }
 
-/// Where a Location leads that is followed: to https, since https is not left; without user information and fragment.
+/// Where a Location leads that is followed: to https, since https is not left; without user information and
+/// fragment.
 fn place(from: &Url, location: &[u8]) -> Option<Url> {
     let text = std::str::from_utf8(location).ok()?.trim_matches(' ');
     let mut url = from.join(text).ok().filter(|_| !text.is_empty() && !text.contains('\t'))?;

@@ -1,5 +1,6 @@
-//! Any schedule of callers, cancels, clock jumps, restarts and store faults: no promise of the gate is broken (G1, G3, G4, G5, G10), and
-//! nothing is left at the end. The events and the checker are those of the simulation.
+//! Any schedule of callers, cancels, clock jumps, restarts and store faults: no promise of the gate is broken
+//! (G1, G3, G4, G5, G10), and nothing is left at the end. The events and the checker are those of the
+//! simulation.
 
 #![allow(dead_code, reason = "the simulation's own tests use the rest")]
 #![allow(unreachable_pub, reason = "the modules belong to a test program")]

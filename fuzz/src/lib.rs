@@ -1,6 +1,7 @@
 //! The bodies of the fuzz targets: what must hold for any bytes. Each file says it in its first line.
 //!
-//! They run under cargo-fuzz, and as a test over the corpus and generated inputs (`smoke`), for which a stable compiler is enough.
+//! They run under cargo-fuzz, and as a test over the corpus and generated inputs (`smoke`), for which a
+//! stable compiler is enough.
 
 /// The program of a target: cargo-fuzz's, or one that reads the files it is given.
 #[macro_export]
@@ -70,7 +71,8 @@ fn one_in(many: u32, bytes: &[u8]) -> bool {
     (number >> 8) % many == 0
 }
 
-/// What takes milliseconds and may never take minutes, of this thread's processor time, however busy the machine is.
+/// What takes milliseconds and may never take minutes, of this thread's processor time, however busy the
+/// machine is.
 fn in_time<T>(work: impl FnOnce() -> T) -> T {
     let began = ThreadTime::now();
     let done = work();

@@ -1,5 +1,6 @@
-//! Any document is scanned: what is found does not depend on how its bytes are split, a part of it states nothing that the whole does
-//! not, a scan of the whole document finds every meta that the scan of the head does, and memory stays within its limit.
+//! Any document is scanned: what is found does not depend on how its bytes are split, a part of it states
+//! nothing that the whole does not, a scan of the whole document finds every meta that the scan of the head
+//! does, and memory stays within its limit.
 
 use std::time::SystemTime;
 
@@ -73,7 +74,8 @@ pub fn run(bytes: &[u8]) {
     );
 }
 
-/// The scan of the whole document has the same head, finds at least what is at hand, and does not depend on how the bytes are split.
+/// The scan of the whole document has the same head, finds at least what is at hand, and does not depend on
+/// how the bytes are split.
 fn behind_the_head(
     options: &ReadOptions,
     content_type: Option<&str>,
@@ -102,7 +104,8 @@ fn is_xml(content_type: Option<&str>) -> bool {
     content_type.is_some_and(|content_type| content_type.contains("xml"))
 }
 
-/// Nothing is permitted by a head that was not read to its end, and a part of a document is never read to its end.
+/// Nothing is permitted by a head that was not read to its end, and a part of a document is never read to its
+/// end.
 fn known(options: &ReadOptions, head: &Head) {
     let read = |head: Head| Permissions::read(options, [], head, SystemTime::UNIX_EPOCH);
     let permissions = read(head.clone());
@@ -130,8 +133,8 @@ fn long(tight: &ReadOptions, content_type: Option<&str>, document: &[u8], size: 
     assert!(used.bytes_max <= most as u64, "memory: {used:?}, {most}");
 }
 
-/// Cuts the document at two places, once as if it ended there and once as if it broke off. Its encoding is given, since otherwise what
-/// decides on it may be what was cut.
+/// Cuts the document at two places, once as if it ended there and once as if it broke off. Its encoding is
+/// given, since otherwise what decides on it may be what was cut.
 fn prefixes(options: &ReadOptions, document: &[u8], choice: usize) {
     let content_type = Some("text/html; charset=utf-8");
     let whole = scan(options, content_type, document, usize::MAX);

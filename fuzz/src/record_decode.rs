@@ -1,5 +1,6 @@
-//! Any bytes, as they are and behind a right checksum, are a record or none: what is decoded is encoded to the same bytes again; what
-//! is encoded is decoded to the same; a flipped bit is noticed or changes nothing; a part is no record.
+//! Any bytes, as they are and behind a right checksum, are a record or none: what is decoded is encoded to
+//! the same bytes again; what is encoded is decoded to the same; a flipped bit is noticed or changes nothing;
+//! a part is no record.
 
 use abide_gate::robots_cache::RobotsRecord;
 use abide_gate::testing::robots_cache::sample_record;

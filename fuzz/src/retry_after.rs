@@ -1,4 +1,5 @@
-//! Any Retry-After and Date fields give nothing, or more than nothing and at most 24 hours; a further field never shortens the wait.
+//! Any Retry-After and Date fields give nothing, or more than nothing and at most 24 hours; a further field
+//! never shortens the wait.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! The answer is that of another implementation (texting_robots), but for the differences that are known and explained.
+//! The answer is that of another implementation (texting_robots), but for the differences that are known and
+//! explained.
 //!
-//! The input: lines that begin with a letter, then a blank line, then targets. `u` makes a user-agent line, `a` an Allow,
-//! `s` a sitemap, anything else a Disallow of what follows.
+//! The input: lines that begin with a letter, then a blank line, then targets. `u` makes a user-agent line,
+//! `a` an Allow, `s` a sitemap, anything else a Disallow of what follows.
 
 use abide_robots::{ProductToken, Rules, Target};
 
@@ -14,7 +15,8 @@ pub fn run(bytes: &[u8]) {
         return;
     }
     let (lines, targets) = input.split_once("\n\n").unwrap_or((input, ""));
-    // Rules before any group are for no crawler (RFC 9309 §2.2.1); there they are for all. So the file begins with a group.
+    // Rules before any group are for no crawler (RFC 9309 §2.2.1); there they are for all. So the file begins
+    // with a group.
     let robots: String = agent(lines.len()) + &lines.lines().map(record).collect::<String>();
     if DIFFERENCES.iter().any(|(_, applies)| applies(&robots)) {
         return;
@@ -23,8 +25,8 @@ pub fn run(bytes: &[u8]) {
     let Ok(other) = texting_robots::Robot::new(AGENT, robots.as_bytes()) else { return };
     let rules = Rules::parse(robots.as_bytes(), &[ProductToken::new(AGENT).expect("a token")]);
     for text in targets.lines().filter(|text| text.starts_with('/') && !text.starts_with("//")) {
-        // It takes URLs apart and puts them together again, so it is asked only about paths that this leaves alone. A star
-        // in them is `%2A` here (RFC 9309 §2.2.3) and a star there.
+        // It takes URLs apart and puts them together again, so it is asked only about paths that this leaves
+        // alone. A star in them is `%2A` here (RFC 9309 §2.2.3) and a star there.
         let left_alone = text.bytes().all(plain) && !text.contains("/.") && !text.contains('*');
         if !left_alone || text == "/robots.txt" {
             continue;

@@ -1,7 +1,8 @@
-//! The verdict is that of a naive quadratic matcher, an unrelated group changes nothing, and neither do rules that were made to cause work.
+//! The verdict is that of a naive quadratic matcher, an unrelated group changes nothing, and neither do rules
+//! that were made to cause work.
 //!
-//! The input: lines of patterns, the first byte of each saying Allow or Disallow, then a blank line, then targets. Lines end as the
-//! input has it: LF, CR or both.
+//! The input: lines of patterns, the first byte of each saying Allow or Disallow, then a blank line, then
+//! targets. Lines end as the input has it: LF, CR or both.
 
 use std::fmt::Write;
 
@@ -44,8 +45,8 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Makes the target long and adds rules that do not cover it, each of which would be looked at for each of its bytes: more than the work
-/// that is spent on one rule at a time.
+/// Makes the target long and adds rules that do not cover it, each of which would be looked at for each of
+/// its bytes: more than the work that is spent on one rule at a time.
 fn hostile(robots: &str, tokens: &[ProductToken], text: &str) {
     let text = format!("{}{}", text.split('#').next().unwrap_or_default(), "a".repeat(4000));
     let target = Target::new(&text);

@@ -1,5 +1,6 @@
-//! Any bytes are read: the document and the compiled rules agree, a cut at any line end reads a prefix, an unknown record changes no
-//! verdict, memory stays within a multiple of the input, and 512,000 bytes made of it are read and asked in bounded time.
+//! Any bytes are read: the document and the compiled rules agree, a cut at any line end reads a prefix, an
+//! unknown record changes no verdict, memory stays within a multiple of the input, and 512,000 bytes made of
+//! it are read and asked in bounded time.
 
 use abide_robots::{ParseOptions, ProductToken, RecordKind, Robots, Rules, Target};
 
@@ -14,7 +15,8 @@ pub fn run(body: &[u8]) {
     let mut compiled = None;
     let used = allocation_counter::measure(|| compiled = Some(Rules::parse(body, &tokens)));
     let rules = compiled.expect("it was just put there");
-    // A pattern is kept as it was written, in its normal form and as it reads in a query, with up to three bytes for each byte.
+    // A pattern is kept as it was written, in its normal form and as it reads in a query, with up to three
+    // bytes for each byte.
     let length = body.len();
     assert!(rules.heap_size() <= 9 * length + 256, "memory: {} for {length}", rules.heap_size());
     let (most, all, pieces) = (used.bytes_max as usize, used.bytes_total as usize, used.count_total as usize);
@@ -80,7 +82,8 @@ fn cut(whole: &Robots, body: &[u8], end: usize, lines: u32) {
     assert!(seen(whole).take_while(|record| record.3 <= lines).eq(seen(&part)), "a prefix reads as a prefix");
 }
 
-/// As much as is read of a file (RFC 9309 §2.5), made of the input again and again, each line another; and a long target made of it.
+/// As much as is read of a file (RFC 9309 §2.5), made of the input again and again, each line another; and a
+/// long target made of it.
 fn whole_file(body: &[u8], tokens: &[ProductToken]) {
     const LIMIT: usize = 512_000;
     let mut file = Vec::with_capacity(LIMIT + body.len() + 32);

@@ -1,7 +1,7 @@
 //! What is written by the grammar of RFC 9309 is read as it was written: groups, rules and sitemaps.
 //!
-//! The input: steps, with U+0001 between them. `g` begins a group for the names that follow, `a` and `d` add a rule to it, and `s` adds a
-//! sitemap to the file. Steps that the grammar does not allow are left out.
+//! The input: steps, with U+0001 between them. `g` begins a group for the names that follow, `a` and `d` add
+//! a rule to it, and `s` adds a sitemap to the file. Steps that the grammar does not allow are left out.
 
 use abide_robots::{ProductToken, RecordKind, Robots};
 

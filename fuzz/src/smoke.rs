@@ -1,6 +1,8 @@
-//! Each target over its corpus and over inputs grown from it: a fuzzer without feedback, for every compiler and every day.
+//! Each target over its corpus and over inputs grown from it: a fuzzer without feedback, for every compiler
+//! and every day.
 //!
-//! `ABIDE_FUZZ_INPUTS=3000000` tries more of them (with `--profile fuzz`, six minutes of two cores), `ABIDE_FUZZ_SEED` others.
+//! `ABIDE_FUZZ_INPUTS=3000000` tries more of them (with `--profile fuzz`, six minutes of two cores),
+//! `ABIDE_FUZZ_SEED` others.
 
 use std::path::Path;
 use std::sync::LazyLock;

@@ -1,5 +1,6 @@
-//! Any field lines are read: a further line takes no restriction away, the rules of all lines are the union of those of each, the order of
-//! lines does not matter, what is read up to a limit is what stands before it, and no marks around a restriction make it a permission.
+//! Any field lines are read: a further line takes no restriction away, the rules of all lines are the union
+//! of those of each, the order of lines does not matter, what is read up to a limit is what stands before it,
+//! and no marks around a restriction make it a permission.
 
 use std::time::SystemTime;
 
@@ -17,7 +18,8 @@ fn read(options: &ReadOptions, lines: &[Line<'_>]) -> Permissions {
     Permissions::read(options, lines.iter().copied(), Head::default(), SystemTime::UNIX_EPOCH)
 }
 
-/// Whether all of `fewer` is stated by `more`. Unknown rules are capped, so beyond the cap only the others are compared.
+/// Whether all of `fewer` is stated by `more`. Unknown rules are capped, so beyond the cap only the others
+/// are compared.
 fn contains(more: &TagRules, fewer: &TagRules) -> bool {
     let united = fewer.clone().union(more);
     united == *more || united.unknown().count() >= 1024
@@ -65,7 +67,8 @@ pub fn run(bytes: &[u8]) {
     assert!(contains(read(&options, &lines).rules(), whole.rules()), "the order of lines");
 }
 
-/// Puts a restriction between what the input has of marks, blanks and characters that are no letters or digits.
+/// Puts a restriction between what the input has of marks, blanks and characters that are no letters or
+/// digits.
 fn in_marks(options: &ReadOptions, bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     // A colon may end the name of a crawler, and `\u{fffd}` stands for what is no text.
@@ -82,7 +85,8 @@ fn in_marks(options: &ReadOptions, bytes: &[u8]) {
     }
 }
 
-/// Puts lines without rules before those of each field, so that the limit falls among the latter, and reads up to it.
+/// Puts lines without rules before those of each field, so that the limit falls among the latter, and reads
+/// up to it.
 fn at_the_limit(options: &ReadOptions, lines: &[Line<'_>], choice: u8) {
     let length: usize = lines.iter().map(|(_, line)| line.len() + 2).sum();
     let room = length * usize::from(choice) / 255;
@@ -92,7 +96,8 @@ fn at_the_limit(options: &ReadOptions, lines: &[Line<'_>], choice: u8) {
     let limited = options.clone().with_field_limit(LIMIT).expect("the least");
     let cut = read(&limited, &filled);
 
-    // The lines as they are counted (RFC 9110 §5.3), and of the one in which the limit falls what a comma has ended before it.
+    // The lines as they are counted (RFC 9110 §5.3), and of the one in which the limit falls what a comma has
+    // ended before it.
     let mut expected = TagRules::default();
     let mut is_cut = false;
     let mut ends = [0; 2];

@@ -1,5 +1,6 @@
-//! The normal form of a target is its own normal form, is ASCII, starts with a slash, and decides as the target does. The keys of a URL
-//! are those of its scheme, host and port: they know no user, name themselves again, and are read back as they are written.
+//! The normal form of a target is its own normal form, is ASCII, starts with a slash, and decides as the
+//! target does. The keys of a URL are those of its scheme, host and port: they know no user, name themselves
+//! again, and are read back as they are written.
 
 use abide_gate::{Host, Origin, has_userinfo, without_userinfo};
 use abide_robots::Target;

@@ -1,13 +1,14 @@
-//! What each crate promises, as text: a line for each exported item, field, variant and method, with its signature, in
-//! `docs/dev/public-api/`. So a change of it shows in a review.
+//! What each crate promises, as text: a line for each exported item, field, variant and method, with its
+//! signature, in `docs/dev/public-api/`. So a change of it shows in a review.
 //!
 //! ```sh
 //! PUBLIC_API=write cargo test -p abide-tests --test api
 //! ```
 //!
-//! Read from the sources: rustdoc's JSON, which the published tools read, comes from a nightly compiler alone, for which CI would compile
-//! all dependencies once more. What says `pub` is exported, since the lint `unreachable_pub` is denied. Attributes are left out, and so are
-//! derived traits. Of what macros export, the items are seen that they are handed.
+//! Read from the sources: rustdoc's JSON, which the published tools read, comes from a nightly compiler
+//! alone, for which CI would compile all dependencies once more. What says `pub` is exported, since the lint
+//! `unreachable_pub` is denied. Attributes are left out, and so are derived traits. Of what macros export,
+//! the items are seen that they are handed.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use std::collections::BTreeSet;

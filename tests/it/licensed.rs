@@ -1,4 +1,5 @@
-//! Licences: a challenge is typed data, and the token that the caller has is sent once, to the site that asked.
+//! Licences: a challenge is typed data, and the token that the caller has is sent once, to the site that
+//! asked.
 
 use std::fmt::Write;
 use std::sync::Arc;

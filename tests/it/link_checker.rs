@@ -1,4 +1,5 @@
-//! What link checkers ask for: redirects as they are, robots.txt as a report, and several clients of one crawler.
+//! What link checkers ask for: redirects as they are, robots.txt as a report, and several clients of one
+//! crawler.
 
 use std::time::Duration;
 

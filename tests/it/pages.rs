@@ -1,4 +1,5 @@
-//! Faults on pages: heads and header fields that were made to hurt, codings that break, methods other than GET.
+//! Faults on pages: heads and header fields that were made to hurt, codings that break, methods other than
+//! GET.
 
 use abide::{Denied, HeadEnd, Options, RequestBuilderExt, ResponseExt, Scan};
 use abide_tests::{Reply, Server, Step, StoppedClock, gzip, until};
@@ -115,7 +116,8 @@ fn field_of(bytes: usize) -> String {
     format!("robots-tag: *;noindex{spaces}{members}")
 }
 
-/// What it is, its field lines, and what is known of noindex then; nothing is known where the transport refuses.
+/// What it is, its field lines, and what is known of noindex then; nothing is known where the transport
+/// refuses.
 type Case = (&'static str, Vec<String>, Option<Option<bool>>);
 
 #[tokio::test]

@@ -343,7 +343,8 @@ async fn parts_and_changes_of_a_page_are_unknown() {
         }
     }
     let whole = [html, range("bytes 0-21/22")];
-    // RFC 9110 §15.3.7: with `If-Range`, a server should leave out the fields that the client has from before.
+    // RFC 9110 §15.3.7: with `If-Range`, a server should leave out the fields that the client has from
+    // before.
     for (field, known) in [("accept", Some(false)), ("if-range", None)] {
         let reply = Reply::with_headers(206, &whole, "<title>x</title><body>");
         for permissions in read_both_ways_with(field, reply).await {
@@ -385,7 +386,8 @@ async fn a_client_of_ones_own_that_drops_members_permits_nothing_more() {
     }
 }
 
-/// HTML §13.2.6.4.4: the end of the document ends its head. RFC 9112 §6.3: only a length or the last chunk shows that it is the end.
+/// HTML §13.2.6.4.4: the end of the document ends its head. RFC 9112 §6.3: only a length or the last chunk
+/// shows that it is the end.
 #[tokio::test]
 async fn a_page_that_is_only_a_head_is_known_if_its_end_is() {
     let page = "<!doctype html><title>x</title><meta http-equiv=refresh content='0;url=/b'>";
@@ -511,8 +513,8 @@ impl PermissionStore for Failing {
     }
 }
 
-/// The page comes to forbid more, or to forbid as much, and a 304 of that version follows. The version before must not answer it where it
-/// forbade less.
+/// The page comes to forbid more, or to forbid as much, and a 304 of that version follows. The version before
+/// must not answer it where it forbade less.
 #[tokio::test]
 async fn an_unsaved_record_permits_nothing_more() {
     let (free, noindex) = ("*;noarchive", "*;noindex");

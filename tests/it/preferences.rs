@@ -35,7 +35,8 @@ async fn preferences_come_from_robots_txt_the_fields_and_the_head() {
     assert_eq!(ask("/x", Usage::Search).await, Preference::Allow);
     assert_eq!(ask("/x", Usage::Tdm).await, Preference::Unset);
     assert_eq!(ask("/tdm", Usage::Tdm).await, Preference::Disallow);
-    // After a redirect the final URL counts, under the robots.txt of its own origin; one that is unavailable states nothing.
+    // After a redirect the final URL counts, under the robots.txt of its own origin; one that is unavailable
+    // states nothing.
     assert_eq!(ask("/away", Usage::TrainAi).await, Preference::Unset);
 
     let page = client.get("http://a.example/x").send().await.unwrap();

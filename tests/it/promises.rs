@@ -1,4 +1,5 @@
-//! What the pages on promises and clauses name as their tests is there, under that name; and each source file says why it exists.
+//! What the pages on promises and clauses name as their tests is there, under that name; and each source file
+//! says why it exists.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,7 +25,8 @@ pub(crate) fn files<const N: usize>(folders: [&str; N]) -> Vec<PathBuf> {
     found
 }
 
-/// What a page may name: tests, and files and folders without their extension; and functions, where it speaks of code.
+/// What a page may name: tests, and files and folders without their extension; and functions, where it speaks
+/// of code.
 #[derive(Default)]
 struct Names {
     tests: BTreeSet<String>,

@@ -1,4 +1,5 @@
-//! How a refusal is found again in what the layers above make of it, and how the options of one request reach it.
+//! How a refusal is found again in what the layers above make of it, and how the options of one request reach
+//! it.
 
 use std::time::Duration;
 

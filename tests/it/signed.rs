@@ -22,8 +22,9 @@ fn asks(status: u16) -> Reply {
     Reply::with_headers(status, &[("accept-signature", wanted)], "who are you?")
 }
 
-/// Two hosts over TLS: `/1` of one redirects to `/2` of the other, that to `/3`, and that to the first again. `/asks` wants a signature, and
-/// so does the robots.txt of c.site.example. That of d.site.example is never pleased.
+/// Two hosts over TLS: `/1` of one redirects to `/2` of the other, that to `/3`, and that to the first again.
+/// `/asks` wants a signature, and so does the robots.txt of c.site.example. That of d.site.example is never
+/// pleased.
 async fn site() -> (Authority, Server) {
     secure("*.site.example", |seen| match seen.path.as_str() {
         "/robots.txt" if seen.host() == "c.site.example" && seen.header("signature").is_none() => asks(403),

@@ -1,5 +1,5 @@
-//! Chains with the neighbours that users have: reqwest-retry, reqwest-tracing, http-cache. Every order that will be tried,
-//! checked by the server's log.
+//! Chains with the neighbours that users have: reqwest-retry, reqwest-tracing, http-cache. Every order that
+//! will be tried, checked by the server's log.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

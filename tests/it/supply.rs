@@ -1,4 +1,5 @@
-//! What may come in with a dependency, by `deny.toml`, held without a tool: floors, bans, licences, one registry. And one Rust version.
+//! What may come in with a dependency, by `deny.toml`, held without a tool: floors, bans, licences, one
+//! registry. And one Rust version.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
-//! Where the client library's behaviour is in question: TLS, heads, HTTP/2 frames, names. Each row of the fault matrix that
-//! needs a socket; every one must end in disallow, with nothing sent for the page, and within the deadline.
+//! Where the client library's behaviour is in question: TLS, heads, HTTP/2 frames, names. Each row of the
+//! fault matrix that needs a socket; every one must end in disallow, with nothing sent for the page, and
+//! within the deadline.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -194,7 +195,8 @@ async fn a_connection_closed_between_requests_is_no_error() {
     }
 }
 
-/// A server that closes a connection when a request for one of these comes on it, as often as it says; before that, it kept the connection.
+/// A server that closes a connection when a request for one of these comes on it, as often as it says; before
+/// that, it kept the connection.
 async fn hanging_up(times: usize, paths: &'static [&'static str]) -> Server {
     let hung_up = AtomicUsize::new(0);
     Server::start(move |seen| {
@@ -353,7 +355,8 @@ async fn callers_that_give_up_do_not_cancel_the_fetch() {
     assert_eq!(server.count("a.example/robots.txt"), 1);
 }
 
-/// A name that is public when it is looked at and private when it is used gains nothing: what was checked is what is connected to.
+/// A name that is public when it is looked at and private when it is used gains nothing: what was checked is
+/// what is connected to.
 #[tokio::test]
 async fn a_name_that_rebinds_reaches_no_private_address() {
     let silent = Silent::start().await;
@@ -385,7 +388,8 @@ async fn a_name_that_rebinds_reaches_no_private_address() {
                 matches!(denied.kind(), DeniedKind::Unreachable { cause: Failure::AddressRefused(_), .. });
             assert!(is_right, "{private}, {host}: {denied:?}");
         }
-        // The page, whose robots.txt was where it should be; also through a client of the user's own, with the resolver for such.
+        // The page, whose robots.txt was where it should be; also through a client of the user's own, with
+        // the resolver for such.
         let abide = names(1).build().unwrap();
         let own = inner().redirect(reqwest::redirect::Policy::none()).retry(reqwest::retry::never());
         let own = abide.wrap(own.dns_resolver(abide.resolver()).build().unwrap());
@@ -493,7 +497,8 @@ async fn http2_refusals_of_robots_txt_are_one_request_each() {
 
 #[tokio::test]
 async fn http2_refusals_are_sent_once_and_calm_backs_off() {
-    // The first request of the connection is robots.txt, which is answered with a 404: HPACK's literal for `:status: 404`.
+    // The first request of the connection is robots.txt, which is answered with a 404: HPACK's literal for
+    // `:status: 404`.
     let answer = |refusal: u32| {
         move |id: u32| match id {
             1 => frame(HEADERS, 5, id, &[0x8d]),
@@ -602,8 +607,8 @@ async fn a_head_that_is_too_long_for_the_client_is_no_backoff() {
     assert_eq!(backoffs_after(move |id| long(id).concat()).await, 0);
 }
 
-/// The limit that `abide::pacing` documents: hyper does not expose the code of such a GOAWAY. If this fails, a new version does, and the
-/// host can be backed off.
+/// The limit that `abide::pacing` documents: hyper does not expose the code of such a GOAWAY. If this fails,
+/// a new version does, and the host can be backed off.
 #[tokio::test]
 async fn calm_for_later_streams_is_not_reported_by_the_client() {
     let calm = |id| goaway(id, ENHANCE_YOUR_CALM);
@@ -629,7 +634,8 @@ fn reset_without_error(id: u32, text: &[u8], coding: &[u8], is_whole: bool) -> V
     [frame(HEADERS, 4, id, &head), data, frame(RST_STREAM, 0, id, &[0; 4])].concat()
 }
 
-/// RFC 9113 §8.1: only END_STREAM ends a response. hyper takes a reset without error for its end, too, and its length is all that shows it.
+/// RFC 9113 §8.1: only END_STREAM ends a response. hyper takes a reset without error for its end, too, and
+/// its length is all that shows it.
 #[tokio::test]
 async fn a_stream_that_is_reset_without_error_is_no_whole_response() {
     let member: &'static [u8] = gzip(b"<title>A").leak();

@@ -1,4 +1,5 @@
-//! G6: what one robots.txt costs in memory, whatever the server sends. A process of its own, since it looks at the resident set.
+//! G6: what one robots.txt costs in memory, whatever the server sends. A process of its own, since it looks
+//! at the resident set.
 
 #![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 #![cfg(target_os = "linux")]
@@ -111,6 +112,6 @@ fn bombs_and_endless_bodies_cost_a_mebibyte_beyond_the_limit() {
 /// The server, in the same process, copies the compressed bomb three times to send it.
 const BOMB_KIB: usize = 3 * 400;
 
-/// What the decoder of brotli keeps besides, which it does not let us bound: the window that the server names, 16 MiB at most, twice. Last, since
-/// what it has given back hides what others take.
+/// What the decoder of brotli keeps besides, which it does not let us bound: the window that the server
+/// names, 16 MiB at most, twice. Last, since what it has given back hides what others take.
 const BROTLI_KIB: usize = 32 * 1024;

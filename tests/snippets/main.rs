@@ -1,5 +1,5 @@
-//! The Rust blocks of the pages that users read, compiled as they are displayed, and run unless a page says `no_run`
-//! (`tests/build.rs` finds them).
+//! The Rust blocks of the pages that users read, compiled as they are displayed, and run unless a page says
+//! `no_run` (`tests/build.rs` finds them).
 
 #![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 #![allow(

@@ -37,8 +37,8 @@ pub struct Captured {
 
 /// Listens on this thread until the guard is dropped.
 pub fn listen() -> (Captured, DefaultGuard) {
-    // While there is only one, tracing asks the thread that meets an event first whether it is wanted, and keeps a no for all
-    // threads. With a second one it asks both.
+    // While there is only one, tracing asks the thread that meets an event first whether it is wanted, and
+    // keeps a no for all threads. With a second one it asks both.
     static SECOND: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
     LazyLock::force(&SECOND);
     let captured = Captured::default();

@@ -1,4 +1,5 @@
-//! A `redis-server` of a test's own. `ABIDE_REDIS_SERVER` names another program that does the same, such as `valkey-server`.
+//! A `redis-server` of a test's own. `ABIDE_REDIS_SERVER` names another program that does the same, such as
+//! `valkey-server`.
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
@@ -27,8 +28,8 @@ const PUT: &str = "local checksum = redis.sha1hex('1' .. KEYS[1] .. '\\n' .. ARG
     redis.call('SET', KEYS[1], '1 ' .. checksum .. ' ' .. ARGV[1])";
 
 impl Redis {
-    /// One that seems to have been in use for two days, so that no process waits for the leases of before its start. `None`: there is no
-    /// such program here, which has been said.
+    /// One that seems to have been in use for two days, so that no process waits for the leases of before its
+    /// start. `None`: there is no such program here, which has been said.
     ///
     /// # Panics
     /// Where there must be one: `CI` or `ABIDE_REQUIRE_REDIS` is set.
@@ -98,7 +99,8 @@ impl Redis {
         panic!("{} does not start again on port {}", program(), self.port);
     }
 
-    /// Says since when all of its keys are known, as abide-redis does when it connects for the first time: for two days.
+    /// Says since when all of its keys are known, as abide-redis does when it connects for the first time:
+    /// for two days.
     pub fn age(&self) {
         let (now, _): (u64, u64) = self.ask(&["TIME"]);
         let began = (now - 2 * 86_400) * 1_000_000;

@@ -25,7 +25,8 @@ pub struct Server {
 pub struct Seen {
     /// When its head had arrived.
     pub at: Instant,
-    /// When the last part of the answer began to be sent: the client has its end later. The arrival until then.
+    /// When the last part of the answer began to be sent: the client has its end later. The arrival until
+    /// then.
     pub answered: Instant,
     /// Bytes of the answer that were handed to the operating system.
     pub sent: usize,
@@ -64,8 +65,8 @@ impl Seen {
     }
 }
 
-/// From the end of each answer to the arrival of the next request, in the order of arrival. What the server measures begins when it hands
-/// its answer over, which is before the client has it.
+/// From the end of each answer to the arrival of the next request, in the order of arrival. What the server
+/// measures begins when it hands its answer over, which is before the client has it.
 pub fn delays(log: &[Seen]) -> impl Iterator<Item = Duration> {
     log.windows(2).map(|pair| pair[1].at.saturating_duration_since(pair[0].answered))
 }
@@ -248,8 +249,8 @@ async fn serve(
 
 /// Whether the connection can be used again.
 ///
-/// Calls `note` with 0 before each thing that is sent, since the client cannot have had the end of it before; and with its
-/// length afterwards.
+/// Calls `note` with 0 before each thing that is sent, since the client cannot have had the end of it before;
+/// and with its length afterwards.
 async fn play(stream: &mut impl Connection, reply: Reply, head_only: bool, note: impl Fn(usize)) -> bool {
     for step in reply.steps {
         let (bytes, times) = match step {

@@ -1,4 +1,5 @@
-//! Every spelling of this machine's own addresses that a URL can hold, and a listener there that must stay silent.
+//! Every spelling of this machine's own addresses that a URL can hold, and a listener there that must stay
+//! silent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::net::TcpListener;
 
-/// Hosts of URLs that lead to [`Silent`] at its port, written in every way that the URL standard reads as an address.
+/// Hosts of URLs that lead to [`Silent`] at its port, written in every way that the URL standard reads as an
+/// address.
 pub const OWN_ADDRESSES: [&str; 18] = [
     "127.0.0.2",
     "2130706434",

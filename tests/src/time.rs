@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 /// Stops tokio's clock until it is dropped with the runtime: it moves only when the test says so.
 ///
-/// A clock that is merely paused runs ahead whenever all tasks wait for a socket. This one does not, so no timeout, deadline or budget can
-/// end because the machine is busy. The server of the test must live on the same runtime, which has one thread.
+/// A clock that is merely paused runs ahead whenever all tasks wait for a socket. This one does not, so no
+/// timeout, deadline or budget can end because the machine is busy. The server of the test must live on the
+/// same runtime, which has one thread.
 #[derive(Debug)]
 pub struct StoppedClock {
     began: tokio::time::Instant,
@@ -21,7 +22,8 @@ impl StoppedClock {
     /// Stops the clock of this runtime.
     pub fn stop() -> Self {
         let (held, dropped) = std::sync::mpsc::channel();
-        // tokio does not move a paused clock by itself while a blocking task runs. A test that waits for ever is let go, and fails.
+        // tokio does not move a paused clock by itself while a blocking task runs. A test that waits for ever
+        // is let go, and fails.
         tokio::task::spawn_blocking(move || dropped.recv_timeout(PATIENCE));
         tokio::time::pause();
         Self { began: tokio::time::Instant::now(), _held: held }

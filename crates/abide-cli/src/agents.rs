@@ -1,7 +1,7 @@
 //! `abide agents`: what a robots.txt allows the crawlers that people ask about, and by which group.
 //!
-//! For authors of sites, who name some of these crawlers and forget others. `agents.tsv` has the crawlers, each with the page on which its
-//! operator documents the product token.
+//! For authors of sites, who name some of these crawlers and forget others. `agents.tsv` has the crawlers,
+//! each with the page on which its operator documents the product token.
 
 use abide_robots::{ProductToken, Record, RecordKind, Robots, Rules, Target};
 use serde::Serialize;

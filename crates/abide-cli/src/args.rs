@@ -1,7 +1,8 @@
 //! The command line: calls, options, and the types of their values.
 //!
-//! clap reads it, writes the help from the doc comments, and `manual` the manual. A value that can be wrong has a function here that reads
-//! it and says what was expected, so that no call meets bad input later; `config` adds a file's options as arguments.
+//! clap reads it, writes the help from the doc comments, and `manual` the manual. A value that can be wrong
+//! has a function here that reads it and says what was expected, so that no call meets bad input later;
+//! `config` adds a file's options as arguments.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -21,7 +22,8 @@ use crate::sanitize::quoted;
 
 /// Crawl and fetch politely: robots.txt, delays, and what a page permits.
 ///
-/// Exit status: 0 done; 1 something was denied, deferred or failed; 2 wrong usage; 130 and 143 ended by a signal.
+/// Exit status: 0 done; 1 something was denied, deferred or failed; 2 wrong usage; 130 and 143 ended by a
+/// signal.
 #[derive(Debug, Parser)]
 #[command(name = "abide", version, max_term_width = 100, propagate_version = true)]
 pub(crate) struct Cli {
@@ -59,8 +61,8 @@ impl Cli {
 pub(crate) enum Command {
     /// Crawl sites politely, breadth first, with a report per host
     ///
-    /// Ctrl-C ends the crawl and prints its report. With --store redb:PATH the same call resumes a crawl that was interrupted or
-    /// killed. A Redis store keeps robots.txt and backoffs, but not the queue.
+    /// Ctrl-C ends the crawl and prints its report. With --store redb:PATH the same call resumes a crawl that
+    /// was interrupted or killed. A Redis store keeps robots.txt and backoffs, but not the queue.
     #[command(after_long_help = examples("crawl"))]
     Crawl(Box<CrawlArgs>),
     /// Fetch URLs: robots.txt, delay and redirects checked, and what the page permits
@@ -75,7 +77,8 @@ pub(crate) enum Command {
     /// Find mistakes in a robots.txt, with line and column
     #[command(after_long_help = examples("lint"))]
     Lint(LintArgs),
-    /// List what a robots.txt allows the crawlers that people ask about: search engines, AI training, AI answers, archives
+    /// List what a robots.txt allows the crawlers that people ask about: search engines, AI training, AI
+    /// answers, archives
     #[command(after_long_help = examples("agents"))]
     Agents(AgentsArgs),
     /// Say what has changed in the robots.txt of sites since the last call; made for cron
@@ -177,7 +180,8 @@ pub(crate) struct MatchArgs {
     pub(crate) file: RobotsFile,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Read JSON lines from FILE or standard input, and print one for each; with --robots, a line is a URL or {"url": ...}
+    /// Read JSON lines from FILE or standard input, and print one for each; with --robots, a line is a URL
+    /// or {"url": ...}
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-", conflicts_with_all = ["urls", "files_from"])]
     pub(crate) batch: Option<PathBuf>,
     #[command(flatten)]
@@ -187,8 +191,8 @@ pub(crate) struct MatchArgs {
 /// A robots.txt in a file, read for a crawler.
 #[derive(Debug, Args)]
 pub(crate) struct RobotsFile {
-    /// Product token of the crawler; several, with commas between, are a fallback chain: the first that robots.txt names counts. With several
-    /// --agent, match compares crawlers in a table
+    /// Product token of the crawler; several, with commas between, are a fallback chain: the first that
+    /// robots.txt names counts. With several --agent, match compares crawlers in a table
     #[arg(short, long, value_name = "TOKEN", env = "ABIDE_AGENT")]
     #[arg(required_unless_present = "batch")]
     pub(crate) agent: Vec<String>,
@@ -298,7 +302,8 @@ pub(crate) struct WatchArgs {
 /// Whose rules are asked for.
 #[derive(Debug, Args)]
 pub(crate) struct RulesOf {
-    /// Read the rules for this crawler; requests still go out under the name of --agent. Several, with commas between, are a fallback chain
+    /// Read the rules for this crawler; requests still go out under the name of --agent. Several, with
+    /// commas between, are a fallback chain
     #[arg(help_heading = "Identity", long = "for", value_name = "TOKEN", value_delimiter = ',')]
     pub(crate) tokens: Vec<String>,
 }
@@ -331,7 +336,8 @@ pub(crate) struct FetchArgs {
     /// Write the body of the page to FILE, `-` for standard output; for one URL
     #[arg(short, long = "output", value_name = "FILE")]
     pub(crate) output_file: Option<PathBuf>,
-    /// Maximum time for a page, from its request to the end of its body; the wait before the request does not count
+    /// Maximum time for a page, from its request to the end of its body; the wait before the request does
+    /// not count
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) page_timeout: Duration,
     #[command(flatten)]
@@ -346,16 +352,19 @@ pub(crate) struct CrawlArgs {
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100, allow_negative_numbers = true,
         value_parser = pages)]
     pub(crate) max_pages: usize,
-    /// Maximum number of pages to fetch from one host in this call (repeatable; of two for one host, the last counts)
+    /// Maximum number of pages to fetch from one host in this call (repeatable; of two for one host, the
+    /// last counts)
     #[arg(long, value_name = "HOST=N", value_parser = of_host("N", pages))]
     pub(crate) host_max_pages: Vec<(abide::Host, usize)>,
-    /// Maximum time for a page, from its request to the end of its body; the wait before the request does not count
+    /// Maximum time for a page, from its request to the end of its body; the wait before the request does
+    /// not count
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) page_timeout: Duration,
     /// Maximum link depth from the URLs given [default: unlimited]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = links)]
     pub(crate) max_depth: Option<u32>,
-    /// Longest backoff of a host to wait for beyond --max-wait; if it is longer, the URLs of the host are left
+    /// Longest backoff of a host to wait for beyond --max-wait; if it is longer, the URLs of the host are
+    /// left
     // A `Retry-After: 300`, as many servers send it, may last a tenth longer.
     #[arg(long, value_name = "TIME", default_value = "6m", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_hold: Duration,
@@ -380,8 +389,8 @@ pub(crate) struct CrawlArgs {
     /// Keep the pages in DIR, with an index.jsonl
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
-    /// Also write a row per URL, for spreadsheets: url, kind, status, outcome, noindex, ms, bytes, final_url,
-    /// why, changed
+    /// Also write a row per URL, for spreadsheets: url, kind, status, outcome, noindex, ms, bytes,
+    /// final_url, why, changed
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) csv: Option<PathBuf>,
     /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
@@ -399,8 +408,8 @@ pub(crate) struct ScopeArgs {
     /// Follow only links that begin with URL, www. and the scheme aside (repeatable: with one of them)
     #[arg(long, value_name = "URL", help_heading = "Scope", value_parser = crate::input::absolute_url)]
     pub(crate) prefix: Vec<Url>,
-    /// Follow only links whose path and query match GLOB: * is anything within a segment, ** anything; a glob
-    /// that does not begin with / begins at any segment (repeatable)
+    /// Follow only links whose path and query match GLOB: * is anything within a segment, ** anything; a
+    /// glob that does not begin with / begins at any segment (repeatable)
     #[arg(long, value_name = "GLOB", help_heading = "Scope")]
     pub(crate) include: Vec<Glob>,
     /// Do not follow links whose path and query match GLOB (repeatable; goes before --include). The URLs
@@ -435,7 +444,8 @@ pub(crate) struct Output {
 /// What every call that goes online understands.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Online {
-    /// Product token of the crawler; several, with commas between, are a fallback chain: the first that robots.txt names counts
+    /// Product token of the crawler; several, with commas between, are a fallback chain: the first that
+    /// robots.txt names counts
     #[arg(help_heading = "Identity", short, long, value_name = "TOKEN", value_delimiter = ',')]
     #[arg(env = "ABIDE_AGENT", default_value = "abide")]
     pub(crate) agent: Vec<String>,
@@ -445,8 +455,8 @@ pub(crate) struct Online {
     /// The User-Agent; must contain the product token [default: TOKEN/VERSION]
     #[arg(help_heading = "Identity", short = 'A', long, value_name = "TEXT", env = "ABIDE_USER_AGENT")]
     pub(crate) user_agent: Option<String>,
-    /// Sign https requests with this private key (Web Bot Auth): PEM of PKCS #8, or a JWK; abide identity makes one [default: nothing is
-    /// signed]
+    /// Sign https requests with this private key (Web Bot Auth): PEM of PKCS #8, or a JWK; abide identity
+    /// makes one [default: nothing is signed]
     #[arg(help_heading = "Identity", long, value_name = "FILE")]
     pub(crate) key: Option<PathBuf>,
     /// The https URL of the public key, sent as Signature-Agent; with --key
@@ -455,8 +465,8 @@ pub(crate) struct Online {
     /// Send this header field with pages, not with robots.txt (repeatable)
     #[arg(help_heading = "Network", short = 'H', long = "header", value_name = "NAME: VALUE", value_parser = header)]
     pub(crate) headers: Vec<HeaderArg>,
-    /// Send requests through this proxy (http, https, socks5 or socks5h) instead of that of HTTP_PROXY and HTTPS_PROXY; requests to hosts
-    /// of NO_PROXY are sent directly
+    /// Send requests through this proxy (http, https, socks5 or socks5h) instead of that of HTTP_PROXY and
+    /// HTTPS_PROXY; requests to hosts of NO_PROXY are sent directly
     #[arg(help_heading = "Network", short = 'x', long, value_name = "URL")]
     pub(crate) proxy: Option<String>,
     /// Send requests to these hosts directly, instead of those of NO_PROXY; `*` is all
@@ -471,7 +481,8 @@ pub(crate) struct Online {
     /// Longest wait of a call for its permits, all redirects together, before a URL is deferred
     #[arg(help_heading = "Pace and state", long, value_name = "TIME", default_value = "30s", value_parser = duration, allow_hyphen_values = true)]
     pub(crate) max_wait: Duration,
-    /// So many refusals in a row (401, 403, 405, 406, 410) hold a host for an hour; of challenges and block pages that are recognised 5 are enough
+    /// So many refusals in a row (401, 403, 405, 406, 410) hold a host for an hour; of challenges and block
+    /// pages that are recognised 5 are enough
     #[arg(help_heading = "Pace and state", long, value_name = "N", default_value_t = abide::pacing::PacePolicy::REFUSALS_MAX, allow_negative_numbers = true, value_parser = refusals)]
     pub(crate) refusals: u32,
     /// Go by the status alone: challenges and block pages of firewalls are not recognised
@@ -486,16 +497,17 @@ pub(crate) struct Online {
     /// The address of a name, as in curl; the name may be `*`, and the address may have a port (repeatable)
     #[arg(help_heading = "Network", long, value_name = "HOST:PORT:ADDR", value_parser = resolve)]
     pub(crate) resolve: Vec<ResolveArg>,
-    /// Also fetch the /.well-known/tdmrep.json of each site before its first page; what it reserves is among the preferences
+    /// Also fetch the /.well-known/tdmrep.json of each site before its first page; what it reserves is among
+    /// the preferences
     #[arg(help_heading = "Network", long)]
     pub(crate) tdmrep: bool,
-    /// What the pages are for: train-ai, ai-input, search, tdm or other:LABEL. A URL for which robots.txt (or, with --tdmrep, the tdmrep.json)
-    /// disallows that is denied
+    /// What the pages are for: train-ai, ai-input, search, tdm or other:LABEL. A URL for which robots.txt
+    /// (or, with --tdmrep, the tdmrep.json) disallows that is denied
     #[arg(help_heading = "Identity", long, value_name = "USE", value_parser = purpose)]
     pub(crate) purpose: Option<Usage>,
-    /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (kept between calls, one process at a time) or
-    /// redis://HOST (for several processes, Redis or Valkey; also redis+cluster://HOST,... and
-    /// redis+sentinel://HOST,.../NAME)
+    /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (kept between calls,
+    /// one process at a time) or redis://HOST (for several processes, Redis or Valkey; also
+    /// redis+cluster://HOST,... and redis+sentinel://HOST,.../NAME)
     #[arg(help_heading = "Pace and state", long, value_name = "STORE", default_value = "memory", value_parser = store)]
     pub(crate) store: StoreArg,
     /// What is sent while a Redis store is away: defer (nothing to hosts that this process has not leased),
@@ -565,7 +577,8 @@ fn header(text: &str) -> Result<HeaderArg, String> {
 
 /// `HOST:PORT:ADDR[,ADDR]...`; the host may be `*`, an IPv6 address may stand in brackets.
 ///
-/// More than curl: an address may have a port (`127.0.0.1:8080`, `[::1]:8080`), which URLs without one are asked at.
+/// More than curl: an address may have a port (`127.0.0.1:8080`, `[::1]:8080`), which URLs without one are
+/// asked at.
 #[derive(Debug, Clone)]
 pub(crate) struct ResolveArg {
     pub(crate) host: String,
@@ -636,7 +649,8 @@ fn store(text: &str) -> Result<StoreArg, String> {
     if let Some(path) = text.strip_prefix("redb:").filter(|path| !path.is_empty()) {
         return Ok(StoreArg::Redb(path.into()));
     }
-    // Whatever may hold a password is for the store to decide: what is refused here is repeated on the terminal.
+    // Whatever may hold a password is for the store to decide: what is refused here is repeated on the
+    // terminal.
     if text.contains("://") || text.contains('@') {
         return Ok(StoreArg::Redis(text.to_owned()));
     }
@@ -704,7 +718,8 @@ fn of_host<T>(
     move |text| {
         let (host, value) =
             text.rsplit_once('=').ok_or_else(|| format!("expected HOST={what}, found no ="))?;
-        // Read as in a URL, so that it is the host by which requests are counted: lower case, punycode, without a port.
+        // Read as in a URL, so that it is the host by which requests are counted: lower case, punycode,
+        // without a port.
         let host = Url::parse(&format!("http://{host}/")).ok().and_then(|url| abide::Host::of(&url).ok());
         let host = host.ok_or_else(|| format!("expected HOST={what}, found {}", quoted(text)))?;
         Ok((host, parse(value)?))

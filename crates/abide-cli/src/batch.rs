@@ -1,6 +1,8 @@
-//! JSON Lines: one object in, one object out, in order, in constant memory. A bad line gives an error in its place.
+//! JSON Lines: one object in, one object out, in order, in constant memory. A bad line gives an error in its
+//! place.
 //!
-//! `match`, `directives` and `tags` share it with `--batch`: a harness asks a million questions of one process, and has an answer for each line.
+//! `match`, `directives` and `tags` share it with `--batch`: a harness asks a million questions of one
+//! process, and has an answer for each line.
 
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::Path;
@@ -19,7 +21,8 @@ use crate::style;
 /// A line longer than this is an error: four bodies of the largest robots.txt limit, as base64.
 const LINE_LEN_MAX: usize = 64 * 1024 * 1024;
 
-/// Bad lines that are also reported on standard error: a caller may leave that unread until we end, and a pipe holds 64 KiB before it blocks.
+/// Bad lines that are also reported on standard error: a caller may leave that unread until we end, and a
+/// pipe holds 64 KiB before it blocks.
 const REPORTED_MAX: u64 = 50;
 
 /// Characters of what is said of a line.
@@ -28,13 +31,15 @@ const ERROR_MAX: usize = 200;
 /// Of input and output each.
 const BUFFER: usize = 256 * 1024;
 
-/// Runs `answer` over the question on every line of `input` (`-`: standard input). `agents`: those that the call names, which must be none.
+/// Runs `answer` over the question on every line of `input` (`-`: standard input). `agents`: those that the
+/// call names, which must be none.
 pub(crate) fn run<Q: DeserializeOwned, A: Serialize>(
     input: &Path,
     agents: &[String],
     answer: impl Fn(Q) -> Result<A, String>,
 ) -> anyhow::Result<Status> {
-    // Each question names its agent, so one beside them would be ignored. `ABIDE_AGENT` is for the other calls.
+    // Each question names its agent, so one beside them would be ignored. `ABIDE_AGENT` is for the other
+    // calls.
     if !agents.is_empty() && std::env::var_os("ABIDE_AGENT").is_none() {
         return wrong_usage("--agent cannot be used with --batch: each question names its own");
     }
@@ -107,7 +112,8 @@ pub(crate) fn object<Q: DeserializeOwned>(text: &[u8]) -> Result<Q, String> {
         return Err(format!("expected a JSON object, found {found}"));
     }
     serde_json::from_str(text).map_err(|error| {
-        // It may repeat a text of the line; to serde each question is a text of one line, whose number says nothing.
+        // It may repeat a text of the line; to serde each question is a text of one line, whose number says
+        // nothing.
         let error = error.to_string().replace(" at line 1 column ", " at column ");
         public(&error).chars().take(ERROR_MAX).collect()
     })

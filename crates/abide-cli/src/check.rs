@@ -1,7 +1,7 @@
 //! `abide check`: asks for robots.txt, never for the URLs.
 //!
-//! For those who want to know before they fetch. It asks the gate as the middleware would, so `fetch` would decide the same;
-//! `explain` takes its answers and shows the lines behind them.
+//! For those who want to know before they fetch. It asks the gate as the middleware would, so `fetch` would
+//! decide the same; `explain` takes its answers and shows the lines behind them.
 
 use std::borrow::Cow;
 
@@ -97,7 +97,8 @@ impl<'a> Checked<'a> {
         }
     }
 
-    /// The last attempt to fetch robots.txt was answered by a gatekeeper, also if the last good copy stands in; or the host refuses us.
+    /// The last attempt to fetch robots.txt was answered by a gatekeeper, also if the last good copy stands
+    /// in; or the host refuses us.
     fn refusal(&self) -> Option<Refusal> {
         match &self.result {
             Ok(verdict) => verdict.entry()?.failure()?.refusal(),

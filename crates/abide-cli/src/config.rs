@@ -12,7 +12,8 @@
 //! max-pages = 20
 //! ```
 //!
-//! What the file sets becomes arguments, so it is read and refused as those are: there is one list of options.
+//! What the file sets becomes arguments, so it is read and refused as those are: there is one list of
+//! options.
 //!
 //! The file of the working directory may be that of a stranger, whose archive was unpacked there: what it
 //! sets is said, and it sets nothing that reaches out or writes.
@@ -34,7 +35,8 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = Cli::command();
     // Only then does each call have the global options among its own.
     command.build();
-    // Once without the file: it says which file, and which options the call sets. What is missing may be in the file.
+    // Once without the file: it says which file, and which options the call sets. What is missing may be in
+    // the file.
     let (matches, missing) = match command.clone().try_get_matches_from(&arguments) {
         Ok(matches) => (matches, None),
         Err(error) if error.kind() == ErrorKind::MissingRequiredArgument => {
@@ -52,7 +54,8 @@ pub(crate) fn parse(mut arguments: Vec<OsString>) -> Result<Cli, clap::Error> {
         |what: &str| clap::Error::raw(ErrorKind::InvalidValue, format!("{}: {what}", names.join(" and ")));
     let table = files.into_iter().fold(Table::new(), |table, file| over(table, file.table));
     let added = added(&table, &command, &matches).map_err(|error| in_files(&error))?;
-    // Right behind the name of the call: of two values for one host the last counts, which is that of the command line.
+    // Right behind the name of the call: of two values for one host the last counts, which is that of the
+    // command line.
     let call = matches.subcommand_name().unwrap_or_default();
     let is_call = |pair: &[OsString]| matches!(pair, [before, word] if before != "--config" && word == call);
     let place = arguments.windows(2).position(is_call).map_or(arguments.len(), |at| at + 2);

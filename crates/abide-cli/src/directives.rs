@@ -1,6 +1,7 @@
 //! `abide directives`: what a robots.txt asks of those who use a site's content, without a network.
 //!
-//! App-Directives and AI preferences are read by `abide-permissions`; this is their line in the contract of the command.
+//! App-Directives and AI preferences are read by `abide-permissions`; this is their line in the contract of
+//! the command.
 
 use std::path::Path;
 

@@ -1,6 +1,7 @@
 //! Lines of a robots.txt on a terminal, marked as compilers do.
 //!
-//! `lint` and `explain` point at bytes of a file. annotate-snippets draws; what is left is its columns of letters, and lines too long or not text.
+//! `lint` and `explain` point at bytes of a file. annotate-snippets draws; what is left is its columns of
+//! letters, and lines too long or not text.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 

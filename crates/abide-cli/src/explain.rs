@@ -1,6 +1,7 @@
 //! `abide explain`: the robots.txt with the line that decides, and why.
 //!
-//! For the authors of sites and crawlers who ask why a URL is denied: the verdict of `match` or `check`, with the lines that led to it.
+//! For the authors of sites and crawlers who ask why a URL is denied: the verdict of `match` or `check`, with
+//! the lines that led to it.
 
 use std::path::Path;
 
@@ -111,7 +112,8 @@ fn print(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Re
     Ok(lines.into_iter().flatten().try_for_each(|line| style::say(&[(style::DIM, &line)]))?)
 }
 
-/// Where a robots.txt came from, how old it is, until when it counts: the keys of `--json` behind those of `check`.
+/// Where a robots.txt came from, how old it is, until when it counts: the keys of `--json` behind those of
+/// `check`.
 #[derive(Debug, Default, Serialize)]
 struct Facts {
     fetched_at: Option<String>,

@@ -1,6 +1,7 @@
 //! `abide fetch`: URLs through the whole middleware.
 //!
-//! What the library does for one request, as JSON: hops, verdict, waits, permissions. `crawl` fetches with it, so both report a page alike.
+//! What the library does for one request, as JSON: hops, verdict, waits, permissions. `crawl` fetches with
+//! it, so both report a page alike.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -95,7 +96,8 @@ async fn fetch_all(args: &FetchArgs, urls: &[Given<Url>], client: &Client) -> an
     Ok(status.and(Status::of(client.abide.gate().stats().refusing == 0)))
 }
 
-/// The body of one page to a file, as it comes; `-` is standard output, and what there is to say goes to standard error then.
+/// The body of one page to a file, as it comes; `-` is standard output, and what there is to say goes to
+/// standard error then.
 async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> anyhow::Result<Status> {
     let is_piped = path == Path::new("-");
     if !is_piped {
@@ -126,7 +128,8 @@ fn options() -> Options {
     Options::new().with_redirects(RedirectPolicy::default().with_repeats_returned(true))
 }
 
-/// Writes to a file that is created, or emptied, now: one that exists keeps its content until there is something to replace it.
+/// Writes to a file that is created, or emptied, now: one that exists keeps its content until there is
+/// something to replace it.
 fn write(out: &mut Option<Box<dyn Write>>, path: &Path, chunk: &[u8]) -> io::Result<()> {
     let out = match out {
         Some(out) => out,
@@ -172,11 +175,13 @@ pub(crate) struct FetchAnswer {
     pub(crate) not_before: Option<SystemTime>,
     /// The host refuses us, and is held until then.
     pub(crate) held_until: Option<SystemTime>,
-    /// It was deferred, or denied as long as robots.txt cannot be had, or its host is backed off: a crawl leaves it for its next run.
+    /// It was deferred, or denied as long as robots.txt cannot be had, or its host is backed off: a crawl
+    /// leaves it for its next run.
     pub(crate) is_left: bool,
     /// The connection was closed before an answer came.
     pub(crate) is_unanswered: bool,
-    /// What the site states, each with the header field or meta that says it: `X-Robots-Tag line 1: noindex`.
+    /// What the site states, each with the header field or meta that says it: `X-Robots-Tag line 1:
+    /// noindex`.
     statements: Vec<String>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
     pub(crate) cause: Option<String>,

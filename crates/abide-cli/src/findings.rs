@@ -1,4 +1,5 @@
-//! What the author of a robots.txt should know: the remarks of the parser, and mistakes that it has no reason to see.
+//! What the author of a robots.txt should know: the remarks of the parser, and mistakes that it has no reason
+//! to see.
 //!
 //! `docs/lint-codes.md` is written from the codes here.
 
@@ -29,7 +30,8 @@ pub(crate) struct Finding {
     pub(crate) help: Option<String>,
 }
 
-/// Everything that there is to say of a file, in its order. `is_cut`: it was cut when it was fetched, which its text does not show.
+/// Everything that there is to say of a file, in its order. `is_cut`: it was cut when it was fetched, which
+/// its text does not show.
 pub(crate) fn of(robots: &Robots, is_cut: bool) -> Vec<Finding> {
     let mut findings = remarks(robots);
     if is_cut {
@@ -79,7 +81,8 @@ fn remarks(robots: &Robots) -> Vec<Finding> {
     robots.remarks().iter().filter_map(with_help).collect()
 }
 
-/// The path that a pattern without a slash was meant to be, without its slash; of a URL, that behind the host.
+/// The path that a pattern without a slash was meant to be, without its slash; of a URL, that behind the
+/// host.
 fn meant_path(pattern: &str) -> &str {
     match pattern.split_at(scheme(pattern).len()) {
         ("", path) => path.trim_start_matches("../").trim_start_matches("./"),
@@ -126,7 +129,8 @@ fn record_alone(robots: &Robots, record: &Record<'_>, findings: &mut Vec<Finding
                 add("misspelt-usage", place, message, &format!("write {meant}"));
             }
             let Some(problem) = record_problem(record) else { return };
-            // What can't be read stands between backticks. Other text may hold it, too, so it is looked for by itself.
+            // What can't be read stands between backticks. Other text may hold it, too, so it is looked for
+            // by itself.
             let found = problem.split("found `").nth(1).and_then(|rest| rest.split('`').next());
             let blank = |byte: &u8| if matches!(byte, b',' | b'\t') { b' ' } else { *byte };
             let alone = |text: &[u8]| [b" ", text, b" "].concat().iter().map(blank).collect::<Vec<u8>>();
@@ -194,7 +198,8 @@ fn inner_dollar(value: &[u8]) -> Option<(usize, String)> {
     Some((at, help))
 }
 
-/// The first HTML entity of those that programs write when they escape a text, and what to write instead. It begins before `end`.
+/// The first HTML entity of those that programs write when they escape a text, and what to write instead. It
+/// begins before `end`.
 fn entity(text: &[u8], end: usize) -> Option<(Range<usize>, &'static str)> {
     const NAMED: [(&[u8], &str); 6] = [
         (b"amp", "write &"),
@@ -271,7 +276,8 @@ fn repeated_groups(robots: &Robots, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Where the value of a record starts, which is a part of its line. The key and the comment may contain the same text, so it is not looked for.
+/// Where the value of a record starts, which is a part of its line. The key and the comment may contain the
+/// same text, so it is not looked for.
 fn value_start(line: &[u8], value: &[u8]) -> usize {
     (value.as_ptr() as usize).saturating_sub(line.as_ptr() as usize).min(line.len())
 }

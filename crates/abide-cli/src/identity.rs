@@ -1,6 +1,7 @@
 //! `abide identity`: the key by which a crawler signs its requests, and what it publishes of itself.
 //!
-//! `abide-identity` has the keys and the signatures; here are the files: a key only its owner can read, a directory, a page for site owners.
+//! `abide-identity` has the keys and the signatures; here are the files: a key only its owner can read, a
+//! directory, a page for site owners.
 
 use std::error::Error as _;
 use std::io::Write;
@@ -78,7 +79,8 @@ struct ReceivedLine {
     line: FetchLine,
 }
 
-/// Both in one process, one after the other, each with its own robots.txt: a gatekeeper may refuse that as well.
+/// Both in one process, one after the other, each with its own robots.txt: a gatekeeper may refuse that as
+/// well.
 fn check(args: &SignedCheckArgs) -> anyhow::Result<Status> {
     let (url, signed) = (&args.url, &args.online);
     if signed.key.is_none() {

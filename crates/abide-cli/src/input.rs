@@ -1,6 +1,7 @@
 //! What a call is given: URLs, files, product tokens.
 //!
-//! Shared by the calls, so that a file, `-` and a product token mean the same in each, and are refused in the same words.
+//! Shared by the calls, so that a file, `-` and a product token mean the same in each, and are refused in the
+//! same words.
 
 use std::io::Read;
 use std::path::Path;
@@ -46,8 +47,9 @@ impl UrlOrPath {
     }
 }
 
-/// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. An argument that is wrong is wrong usage, and so
-/// are lists without one good line, which is reported before anything is asked.
+/// The URLs of a call: arguments, `-` for standard input, and the lists of `--files-from`. An argument that
+/// is wrong is wrong usage, and so are lists without one good line, which is reported before anything is
+/// asked.
 fn urls<U>(given: &Urls, parse: fn(&str) -> Result<U, String>) -> anyhow::Result<Vec<Given<U>>> {
     if given.urls.is_empty() && given.files_from.is_empty() {
         return wrong_usage("expected <URL>, - for standard input, or --files-from FILE");

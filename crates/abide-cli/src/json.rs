@@ -1,6 +1,7 @@
 //! The objects of the contract: their fields, in their order.
 //!
-//! `docs/dev/command-contract.md` states them. One place, because programs rely on names and order, whichever call prints an object.
+//! `docs/dev/command-contract.md` states them. One place, because programs rely on names and order, whichever
+//! call prints an object.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -92,7 +93,8 @@ impl StatedPreference {
         statements.collect()
     }
 
-    /// The usages that the site asks to leave alone, such as `train-ai`, whichever of its statements counts in the end.
+    /// The usages that the site asks to leave alone, such as `train-ai`, whichever of its statements counts
+    /// in the end.
     pub(crate) fn reserved(stated: &[Self]) -> BTreeSet<&str> {
         stated.iter().filter(|stated| stated.preference == "disallow").map(|stated| &*stated.usage).collect()
     }
@@ -130,7 +132,8 @@ impl Tags {
 /// May the page be used so? What the library answers, word for word.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Answers {
-    /// `yes`, `no` or `unknown` for each question, and besides `unset` for training. `None`: nothing was fetched.
+    /// `yes`, `no` or `unknown` for each question, and besides `unset` for training. `None`: nothing was
+    /// fetched.
     #[serde(default)]
     pub(crate) answers: Option<Map<String, Value>>,
     /// Why an answer is unknown, a sentence each.

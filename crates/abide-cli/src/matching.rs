@@ -1,6 +1,7 @@
 //! `abide match`: what a robots.txt file says about URLs, without a network.
 //!
-//! `abide-robots` alone, for harnesses that compare matchers: a file and URLs, `--batch` with a file in each line, or a million URLs for one file.
+//! `abide-robots` alone, for harnesses that compare matchers: a file and URLs, `--batch` with a file in each
+//! line, or a million URLs for one file.
 
 use std::path::Path;
 
@@ -95,7 +96,8 @@ struct AgentMatch<'a> {
     found: Match,
 }
 
-/// What a line of a bulk match is answered with: what differs from URL to URL, and not what is the same for the whole file.
+/// What a line of a bulk match is answered with: what differs from URL to URL, and not what is the same for
+/// the whole file.
 #[derive(Debug, Serialize)]
 struct Bulk {
     url: String,

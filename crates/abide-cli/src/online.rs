@@ -1,7 +1,7 @@
 //! What the calls that go online share: the crawler, and many URLs at a time with answers in order.
 //!
-//! `check`, `explain`, `fetch`, `crawl` and `lint` differ in what they ask. How the crawler is built from the options, and how Ctrl-C ends a
-//! call, is the same for all.
+//! `check`, `explain`, `fetch`, `crawl` and `lint` differ in what they ask. How the crawler is built from the
+//! options, and how Ctrl-C ends a call, is the same for all.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -26,7 +26,8 @@ use crate::status::{Status, UsageError, wrong_usage};
 use crate::stores::{STORE_TIMEOUT, Stores};
 use crate::{agents, identity, proxy, style};
 
-/// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client. Ctrl-C ends it.
+/// Runs one call on a runtime of its own, with the crawler that the options describe and its inner client.
+/// Ctrl-C ends it.
 pub(crate) fn run(
     online: &Online,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
@@ -43,7 +44,8 @@ pub(crate) fn run(
     observed(online, |_| {}, call)
 }
 
-/// The same for a call that deals with Ctrl-C itself. `observe` sees what the crawler does. The store is opened before and closed after.
+/// The same for a call that deals with Ctrl-C itself. `observe` sees what the crawler does. The store is
+/// opened before and closed after.
 pub(crate) fn observed(
     online: &Online,
     observe: impl Fn(&Event<'_>) + Send + Sync + 'static,
@@ -109,7 +111,8 @@ fn crawler(
     };
     match build(&inner)? {
         Err(BuildError::Client(_)) if online.cacert.is_none() => {
-            // A bare container has no certificate authorities. What has no TLS can be reached from there, too.
+            // A bare container has no certificate authorities. What has no TLS can be reached from there,
+            // too.
             let without = build(&|| inner().tls_certs_only([]))?;
             let built = without.map_err(|error| explain(error, online))?;
             style::to_stderr(format_args!(
@@ -202,7 +205,8 @@ fn is_unnamed(online: &Online) -> bool {
 fn pace(online: &Online) -> PacePolicy {
     let policy = PacePolicy::default().danger_min_delay(online.delay).with_max_wait(online.max_wait);
     let policy = policy.with_store_outage(online.on_store_outage).with_refusals_max(online.refusals);
-    // In their order, so that of two for one host the last counts: that of the command line, because those of a file come first.
+    // In their order, so that of two for one host the last counts: that of the command line, because those of
+    // a file come first.
     let hosts = online.host_delay.iter();
     hosts.fold(policy, |policy, (host, delay)| policy.danger_host(host.clone(), *delay, 1))
 }
@@ -218,7 +222,8 @@ pub(crate) fn delay_of(online: &Online, url: &Url) -> Duration {
 fn inner(online: &Online) -> anyhow::Result<impl Fn() -> reqwest::ClientBuilder> {
     let (proxies, certificates) = (proxy::proxies(online)?, certificates(online)?);
     Ok(move || {
-        // `proxy.rs` reads the environment instead: it resolves the proxy's name, and says what a proxy leaves unchecked.
+        // `proxy.rs` reads the environment instead: it resolves the proxy's name, and says what a proxy
+        // leaves unchecked.
         let builder = reqwest::Client::builder().no_proxy().read_timeout(READ_TIMEOUT);
         let builder = proxies.iter().cloned().fold(builder, reqwest::ClientBuilder::proxy);
         match &certificates {
@@ -264,8 +269,8 @@ fn token_of(user_agent: &str) -> Option<&str> {
     user_agent.get(..end.unwrap_or(user_agent.len())).filter(|token| !token.is_empty() && *token != "Mozilla")
 }
 
-/// Runs `ask` for every URL, some at a time, and shows the answers in the order of the URLs. A host's URLs go one after the other, so each
-/// waits for its own permit only, and not for all that were given before it.
+/// Runs `ask` for every URL, some at a time, and shows the answers in the order of the URLs. A host's URLs go
+/// one after the other, so each waits for its own permit only, and not for all that were given before it.
 pub(crate) async fn in_order<'a, A, F: Future<Output = A>>(
     online: &Online,
     urls: &'a [Given<Url>],
@@ -298,7 +303,8 @@ pub(crate) async fn in_order<'a, A, F: Future<Output = A>>(
     Ok(status)
 }
 
-/// Adds the entries of `--resolve`, which go before the operating system. A resolver does not know the port, so those of one name must agree.
+/// Adds the entries of `--resolve`, which go before the operating system. A resolver does not know the port,
+/// so those of one name must agree.
 fn resolving(mut builder: abide::Builder, entries: &[ResolveArg]) -> Result<abide::Builder, UsageError> {
     let mut names: HashMap<&str, (u16, &[SocketAddr])> = HashMap::new();
     for ResolveArg { host, port, addresses } in entries {
@@ -328,8 +334,9 @@ impl Resolve for Everywhere {
     }
 }
 
-/// Waits for Ctrl-C, or the SIGTERM of those who stop services, and returns the exit status that shells expect then. Both are listened for from
-/// this call on, before it is polled: a signal that comes with the first request is not missed.
+/// Waits for Ctrl-C, or the SIGTERM of those who stop services, and returns the exit status that shells
+/// expect then. Both are listened for from this call on, before it is polled: a signal that comes with the
+/// first request is not missed.
 pub(crate) fn interruption() -> impl Future<Output = Status> {
     #[cfg(unix)]
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));

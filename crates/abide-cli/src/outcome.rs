@@ -1,6 +1,7 @@
 //! How one URL ended, and the sentence that says why.
 //!
-//! `check`, `fetch` and `crawl` report in these words, and exit by them, so what is a refusal and what is a failure is decided once.
+//! `check`, `fetch` and `crawl` report in these words, and exit by them, so what is a refusal and what is a
+//! failure is decided once.
 
 use std::net::IpAddr;
 
@@ -23,7 +24,8 @@ pub(crate) enum Outcome {
     Denied,
     /// Later: the host has to be left alone for longer than the call waits.
     Deferred,
-    /// What stands before the site has answered in its place; or abide itself refuses it, such as an address that is not public.
+    /// What stands before the site has answered in its place; or abide itself refuses it, such as an address
+    /// that is not public.
     Refused,
     /// The network or the server failed.
     #[default]
@@ -43,7 +45,8 @@ impl Outcome {
         }
     }
 
-    /// How a line for people begins: with the status, else with the outcome. `error` is the word for an error.
+    /// How a line for people begins: with the status, else with the outcome. `error` is the word for an
+    /// error.
     pub(crate) fn mark(self, status: Option<u16>, error: &str) -> (Style, String) {
         match (self, status) {
             (Self::Fetched, Some(status)) => (style::of_status(status), status.to_string()),

@@ -1,7 +1,8 @@
 //! Proxies: `--proxy`, and those of the environment.
 //!
-//! An http, https or socks5h proxy resolves names itself. So of the checks of addresses one still holds: a URL or redirect whose host is an address
-//! that is not public is refused. Where a name leads is the proxy's to check. With socks5 names are resolved here, and all checks hold.
+//! An http, https or socks5h proxy resolves names itself. So of the checks of addresses one still holds: a
+//! URL or redirect whose host is an address that is not public is refused. Where a name leads is the proxy's
+//! to check. With socks5 names are resolved here, and all checks hold.
 
 use std::net::ToSocketAddrs;
 
@@ -49,7 +50,8 @@ pub(crate) fn proxies(online: &Online) -> anyhow::Result<Vec<Proxy>> {
     Ok(proxies)
 }
 
-/// The proxy by its address: the resolver of the client is for sites, and refuses addresses that are not public, where proxies mostly are.
+/// The proxy by its address: the resolver of the client is for sites, and refuses addresses that are not
+/// public, where proxies mostly are.
 fn proxy_url(text: &str) -> Result<Url, String> {
     let whole = if text.contains("://") { text.to_owned() } else { format!("http://{text}") };
     let mut url = Url::parse(&whole).map_err(|error| format!("expected the URL of a proxy: {error}"))?;

@@ -1,6 +1,7 @@
 //! What one call sent, hop by hop: known also when the call ends in an error, which carries no fetch info.
 //!
-//! A middleware below abide's, so it sees what really leaves. It also ends a page that takes too long, because it knows when the request left.
+//! A middleware below abide's, so it sees what really leaves. It also ends a page that takes too long,
+//! because it knows when the request left.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -52,7 +53,8 @@ impl Recorder {
     fn begin(&self, url: Url) {
         let (mut sent, at) = (self.lock(), Instant::now());
         match sent.last_mut().filter(|last| last.url == url && last.status.is_none()) {
-            // The connection was closed before there was a response, and it goes out once more: that is one hop.
+            // The connection was closed before there was a response, and it goes out once more: that is one
+            // hop.
             Some(last) => last.at = at,
             None => sent.push(Sent { url, at, took: None, status: None }),
         }
@@ -76,8 +78,9 @@ pub(crate) struct Client {
     pub(crate) http: ClientWithMiddleware,
 }
 
-/// The client with the whole middleware, and a recorder below it. The fields of `--header` are added above, so that a redirect to another
-/// origin strips credentials among them. `prints_heads`: of each request and response, on standard error.
+/// The client with the whole middleware, and a recorder below it. The fields of `--header` are added above,
+/// so that a redirect to another origin strips credentials among them. `prints_heads`: of each request and
+/// response, on standard error.
 pub(crate) fn client(
     abide: Abide,
     inner: reqwest::Client,

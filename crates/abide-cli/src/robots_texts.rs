@@ -23,8 +23,8 @@ pub(crate) struct RobotsText {
     pub(crate) is_cut: bool,
 }
 
-/// Reads files first, then sites. A file that cannot be read is wrong usage, and nothing is answered then; a site whose robots.txt cannot be
-/// fetched is reported, and the others are read.
+/// Reads files first, then sites. A file that cannot be read is wrong usage, and nothing is answered then; a
+/// site whose robots.txt cannot be fetched is reported, and the others are read.
 pub(crate) fn read(online: &Online, named: &[String]) -> anyhow::Result<(Status, Vec<RobotsText>)> {
     let mut found = Vec::new();
     for text in named.iter().filter(|text| !is_url(text)) {

@@ -1,6 +1,8 @@
-//! Text that others wrote, made fit to be shown: nothing in it commands a terminal, and no URL keeps its user information.
+//! Text that others wrote, made fit to be shown: nothing in it commands a terminal, and no URL keeps its user
+//! information.
 //!
-//! All that is written for people goes through [`escaped`], and all that is written for programs through [`write_json`].
+//! All that is written for people goes through [`escaped`], and all that is written for programs through
+//! [`write_json`].
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -39,7 +41,8 @@ pub(crate) fn escaped(text: &[u8]) -> String {
     shown
 }
 
-/// Control characters, and Unicode's format characters, which have no shape of their own: some of them reverse the direction of text.
+/// Control characters, and Unicode's format characters, which have no shape of their own: some of them
+/// reverse the direction of text.
 fn is_hidden(letter: char) -> bool {
     letter.is_control()
         || matches!(
@@ -128,7 +131,8 @@ pub(crate) fn masked(line: &[u8]) -> Cow<'_, [u8]> {
     line
 }
 
-/// Where user information is: from the slashes that begin an authority to the last `@` before the path, as in RFC 3986 §3.2.
+/// Where user information is: from the slashes that begin an authority to the last `@` before the path, as in
+/// RFC 3986 §3.2.
 fn users(text: &[u8]) -> Vec<Range<usize>> {
     let mut users = Vec::new();
     let mut at = 0;
@@ -169,7 +173,8 @@ fn is_http(text: &[u8]) -> bool {
         || text.last_chunk::<5>().is_some_and(|end| end.eq_ignore_ascii_case(b"https"))
 }
 
-/// Writes a value as JSON: exact for a program, and safe on a terminal, where what is hidden is shown as `\u202e`.
+/// Writes a value as JSON: exact for a program, and safe on a terminal, where what is hidden is shown as
+/// `\u202e`.
 pub(crate) fn write_json(out: impl Write, value: &(impl Serialize + ?Sized)) -> serde_json::Result<()> {
     value.serialize(&mut serde_json::Serializer::with_formatter(out, Escaping))
 }

@@ -40,7 +40,8 @@ impl Stores {
             }
             #[cfg(feature = "redis")]
             StoreArg::Redis(url) => {
-                // A server that has just started may be slow. Later the pacer has a limit of its own for each command.
+                // A server that has just started may be slow. Later the pacer has a limit of its own for each
+                // command.
                 let store = abide_redis::Store::builder(url).command_timeout(STORE_TIMEOUT);
                 store.connect().await.map(Self::Redis).map_err(|error| wrong(&error))
             }
@@ -69,8 +70,8 @@ impl Stores {
 
     /// Writes what is still to be written: first what the gate, if there was one, has still to save.
     pub(crate) async fn close(self, gate: Option<Gate>) -> anyhow::Result<()> {
-        // A backoff that is not stored is lost; a permit that is not given back keeps its host waiting until its lease ends, the next call
-        // of this command too.
+        // A backoff that is not stored is lost; a permit that is not given back keeps its host waiting until
+        // its lease ends, the next call of this command too.
         if let Some(gate) = gate {
             gate.settled(SETTLED_WITHIN).await;
         }

@@ -1,6 +1,8 @@
-//! What is printed: JSON for programs, and lines for people with few colours, which `anstream` takes away where they do not belong.
+//! What is printed: JSON for programs, and lines for people with few colours, which `anstream` takes away
+//! where they do not belong.
 //!
-//! What a site wrote passes `sanitize` on its way to a terminal, so calls print with these functions and not with `println!`.
+//! What a site wrote passes `sanitize` on its way to a terminal, so calls print with these functions and not
+//! with `println!`.
 
 use std::fmt;
 use std::io::{BufWriter, IsTerminal, Write};
@@ -65,8 +67,8 @@ fn buffer() -> MutexGuard<'static, Option<Buffer>> {
     BUFFER.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From here on [`say`] and [`print_json`] collect their lines, unless a terminal shows them. For calls that answer as fast as they can, and
-/// print in no other way; [`flush`] ends it.
+/// From here on [`say`] and [`print_json`] collect their lines, unless a terminal shows them. For calls that
+/// answer as fast as they can, and print in no other way; [`flush`] ends it.
 pub(crate) fn collect_output() {
     let stdout = std::io::stdout();
     if !stdout.is_terminal() {
@@ -95,7 +97,8 @@ pub(crate) fn print_json(value: &impl serde::Serialize) -> anyhow::Result<()> {
 /// A part of a line, in its colour.
 pub(crate) type Styled<'a> = (Style, &'a str);
 
-/// One line on standard output. Whatever stands in its parts is escaped here, so that only the colours command the terminal.
+/// One line on standard output. Whatever stands in its parts is escaped here, so that only the colours
+/// command the terminal.
 pub(crate) fn say<T: AsRef<str>>(parts: &[(Style, T)]) -> std::io::Result<()> {
     match &mut *buffer() {
         Some(Buffer { out, has_colours: true }) => writeln!(out, "{}", line(parts)),

@@ -1,6 +1,7 @@
 //! `abide tags`: what header fields and an HTML head permit, without a network.
 //!
-//! `abide-permissions` without HTTP: for site owners who try a header, and for harnesses that compare readings.
+//! `abide-permissions` without HTTP: for site owners who try a header, and for harnesses that compare
+//! readings.
 
 use std::str::FromStr;
 use std::time::SystemTime;
@@ -79,7 +80,8 @@ fn answer(question: TagsQuestion) -> Result<TagsLine, String> {
     Ok(TagsLine::new(&permissions, &preferences))
 }
 
-/// What the fields and the head permit, and what they ask of those who use the content: Content-Usage, Content-Signal, TDMRep.
+/// What the fields and the head permit, and what they ask of those who use the content: Content-Usage,
+/// Content-Signal, TDMRep.
 fn read(
     tokens: Vec<ProductToken>,
     headers: &[(String, String)],
@@ -146,7 +148,8 @@ fn print(permissions: &Permissions, preferences: &Preferences) -> anyhow::Result
     Ok(())
 }
 
-/// Rules of a field that no crawler reads, if they look like ones that are read and are not shown among the unknown ones of ours.
+/// Rules of a field that no crawler reads, if they look like ones that are read and are not shown among the
+/// unknown ones of ours.
 fn note_misspelt(name: &str, value: &str, permissions: &Permissions) -> anyhow::Result<()> {
     if !["robots-tag", "x-robots-tag"].iter().any(|tags| name.eq_ignore_ascii_case(tags)) {
         return Ok(());

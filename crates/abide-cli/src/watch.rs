@@ -1,7 +1,8 @@
 //! `abide watch`: what has changed in the robots.txt of sites since the last call.
 //!
-//! Made for cron: it prints nothing, or with `-v` a line, where nothing has changed, and the exit status says the rest. The files of the last
-//! call are kept as they are, one for each origin, so that they can be read and compared by other means, too.
+//! Made for cron: it prints nothing, or with `-v` a line, where nothing has changed, and the exit status says
+//! the rest. The files of the last call are kept as they are, one for each origin, so that they can be read
+//! and compared by other means, too.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

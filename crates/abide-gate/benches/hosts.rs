@@ -1,13 +1,15 @@
-//! What known hosts cost, from a thousand to a million, with default settings: memory, and a decision for one at random.
+//! What known hosts cost, from a thousand to a million, with default settings: memory, and a decision for one
+//! at random.
 //!
 //! ```sh
 //! cargo bench -p abide-gate --bench hosts            # all rows, each in a process of its own
 //! cargo bench -p abide-gate --bench hosts -- 100000  # one
 //! ```
 //!
-//! A robots.txt has some 300 bytes, and four hosts share one. A decision is check, permit, response, and the permit's end, once for each of up
-//! to 200,000 hosts in random order: what the gate knows of a host is not in the processor's caches, but the URL is, because a crawler has just
-//! parsed it. Times are those of the fastest of 200 rounds. Instructions are counted by callgrind where valgrind is installed, with at most
+//! A robots.txt has some 300 bytes, and four hosts share one. A decision is check, permit, response, and the
+//! permit's end, once for each of up to 200,000 hosts in random order: what the gate knows of a host is not
+//! in the processor's caches, but the URL is, because a crawler has just parsed it. Times are those of the
+//! fastest of 200 rounds. Instructions are counted by callgrind where valgrind is installed, with at most
 //! 100,000 hosts.
 
 #![allow(clippy::restriction, reason = "what cannot go on ends the program")]
@@ -94,7 +96,8 @@ fn measure(hosts: u32) {
     let (heap, resident) = (region.change(), resident() - before);
 
     let mut order: Vec<u32> = (0..hosts).collect();
-    // Multiplied by an odd number, the high bits of each are mixed enough for an order that no cache foresees.
+    // Multiplied by an odd number, the high bits of each are mixed enough for an order that no cache
+    // foresees.
     order.sort_unstable_by_key(|host| (u64::from(*host) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) << 7);
     let urls: Vec<Url> = order.iter().take(DECISIONS_MAX as usize).map(|host| url(*host)).collect();
     // The default delay after robots.txt.
@@ -114,7 +117,8 @@ fn measure(hosts: u32) {
     );
 }
 
-/// Nanoseconds for one URL, in the fastest round. `work` returns how many URLs it could decide, which must be all.
+/// Nanoseconds for one URL, in the fastest round. `work` returns how many URLs it could decide, which must be
+/// all.
 fn fastest(urls: &[Url], work: impl Fn(&[Url]) -> usize) -> u128 {
     let rounds = urls.chunks(urls.len().div_ceil(ROUNDS)).map(|urls| {
         // Into the caches.

@@ -1,4 +1,5 @@
-//! What a permit costs, beside `governor`, keyed, in one run on one machine. Prints the tables of `docs/dev/performance.md`:
+//! What a permit costs, beside `governor`, keyed, in one run on one machine. Prints the tables of
+//! `docs/dev/performance.md`:
 //!
 //! ```text
 //! cargo bench -p abide-gate --bench pacing [-- hot] [hosts] [waiters]
@@ -67,8 +68,8 @@ fn governor() -> DefaultKeyedRateLimiter<String> {
     RateLimiter::keyed(Quota::per_second(NonZeroU32::MAX).allow_burst(NonZeroU32::MAX))
 }
 
-/// Nanoseconds for each of the `TIMES` of a round, the median of 500 rounds: short ones, so that most are not interrupted by what
-/// else the machine does.
+/// Nanoseconds for each of the `TIMES` of a round, the median of 500 rounds: short ones, so that most are not
+/// interrupted by what else the machine does.
 fn nanos(mut round: impl FnMut(usize)) -> f64 {
     let mut rounds: Vec<Duration> = (0..ROUNDS)
         .map(|n| {

@@ -1,7 +1,7 @@
 //! Which addresses may be contacted: public ones, and those that were named.
 //!
-//! A site can redirect or resolve to an address in the crawler's own network. Each URL is checked, because the resolver never sees a literal
-//! address, and each address that the resolver returns.
+//! A site can redirect or resolve to an address in the crawler's own network. Each URL is checked, because
+//! the resolver never sees a literal address, and each address that the resolver returns.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -12,8 +12,9 @@ use crate::Failure;
 
 /// The address guard: a crawler follows links that strangers wrote, and must not be led into its own network.
 ///
-/// It is asked on every hop of page and robots.txt, before anything is sent: for a literal address in the URL ([`check_url`](Self::check_url)),
-/// which never meets a resolver, and for every address that the resolver returns ([`check`](Self::check)).
+/// It is asked on every hop of page and robots.txt, before anything is sent: for a literal address in the URL
+/// ([`check_url`](Self::check_url)), which never meets a resolver, and for every address that the resolver
+/// returns ([`check`](Self::check)).
 ///
 /// ```
 /// # use abide_gate::AddressGuard;
@@ -103,7 +104,8 @@ const REFUSED_6: [Ipv6Net; 4] = [
 /// NAT64 (RFC 6052), by which IPv6-only networks reach the IPv4 web.
 const NAT64: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0), 96);
 
-/// IPv4-mapped addresses, and those of NAT64, are checked and paced by the IPv4 address in their last 32 bits.
+/// IPv4-mapped addresses, and those of NAT64, are checked and paced by the IPv4 address in their last 32
+/// bits.
 pub(crate) fn embedded(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) if NAT64.contains(&v6) => {
@@ -129,7 +131,8 @@ mod tests {
         AddressGuard::default().check(address.parse().unwrap()).is_ok()
     }
 
-    /// First and last address of each range, and the neighbours that are public (`-`: there is none, or another row refuses it).
+    /// First and last address of each range, and the neighbours that are public (`-`: there is none, or
+    /// another row refuses it).
     #[test]
     fn each_range_is_refused_from_its_first_to_its_last_address() {
         for (before, first, last, after) in [

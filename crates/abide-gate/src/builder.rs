@@ -21,8 +21,8 @@ use crate::{AddressGuard, Clock, SignRequest, SystemClock, caught_clock};
 
 /// Settings of a [`Gate`], and of every client that is built on one. The default is the polite choice.
 ///
-/// It can be cloned, so that several crawlers and clients use the same settings. The product tokens and the transport are arguments of
-/// [`build`](Self::build).
+/// It can be cloned, so that several crawlers and clients use the same settings. The product tokens and the
+/// transport are arguments of [`build`](Self::build).
 ///
 /// ```
 /// use abide_gate::Gate;
@@ -64,13 +64,14 @@ impl GateBuilder {
         Self { pace: policy, ..self }
     }
 
-    /// How long a call, or a robots.txt request, may wait for its permits. A call that would wait longer is deferred at once. Default: that
-    /// of the pace policy, 30 s.
+    /// How long a call, or a robots.txt request, may wait for its permits. A call that would wait longer is
+    /// deferred at once. Default: that of the pace policy, 30 s.
     pub fn max_wait(self, wait: Duration) -> Self {
         Self { max_wait: Some(wait), ..self }
     }
 
-    /// Allows requests to exactly this network, although it is not public: `127.0.0.1/32` does not open `127.0.0.2`.
+    /// Allows requests to exactly this network, although it is not public: `127.0.0.1/32` does not open
+    /// `127.0.0.2`.
     pub fn allow_net(self, net: IpNet) -> Self {
         Self { addresses: self.addresses.with_allowed_net(net), ..self }
     }
@@ -95,25 +96,27 @@ impl GateBuilder {
         Self { robots_store: Some(store), ..self }
     }
 
-    /// Where leases and backoffs of hosts are kept, for restarts and other processes. Default: in memory only.
+    /// Where leases and backoffs of hosts are kept, for restarts and other processes. Default: in memory
+    /// only.
     pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {
         Self { host_store: Some(store), ..self }
     }
 
-    /// Adds an observer of everything: robots.txt, permits, decisions and refusals. Requests wait while it runs, so it should return soon.
-    /// No lock is held meanwhile, and its panics are caught.
+    /// Adds an observer of everything: robots.txt, permits, decisions and refusals. Requests wait while it
+    /// runs, so it should return soon. No lock is held meanwhile, and its panics are caught.
     pub fn observer(mut self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
         self.observers.push(observer);
         self
     }
 
-    /// The clock. Default: the system's, which is also used if this one panics; a request that needed it is refused with
-    /// [`DeniedKind::Panicked`](crate::DeniedKind::Panicked).
+    /// The clock. Default: the system's, which is also used if this one panics; a request that needed it is
+    /// refused with [`DeniedKind::Panicked`](crate::DeniedKind::Panicked).
     pub fn clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock: Some(clock), ..self }
     }
 
-    /// Derives all random numbers (the jitter of backoffs, the spread of refreshes) from `seed`, so that a run can be repeated.
+    /// Derives all random numbers (the jitter of backoffs, the spread of refreshes) from `seed`, so that a
+    /// run can be repeated.
     pub fn seed(self, seed: u64) -> Self {
         Self { seed: Some(seed), ..self }
     }
@@ -124,13 +127,15 @@ impl GateBuilder {
         Self { signer: Some(Arc::new(CaughtSigner(signer))), ..self }
     }
 
-    /// Goes by the status of a response alone: a challenge or a block page of a firewall is read as a page, or as robots.txt, like any other, and
-    /// only statuses count as refusals. Default: what is [recognised](crate::Refusal) as a gatekeeper's answer is not the site's.
+    /// Goes by the status of a response alone: a challenge or a block page of a firewall is read as a page,
+    /// or as robots.txt, like any other, and only statuses count as refusals. Default: what is
+    /// [recognised](crate::Refusal) as a gatekeeper's answer is not the site's.
     pub fn danger_trust_status(self) -> Self {
         Self { trusts_status: true, ..self }
     }
 
-    /// Builds a gate for a chain of product tokens. In a robots.txt, the first token that has a group counts. `fetch` fetches robots.txt.
+    /// Builds a gate for a chain of product tokens. In a robots.txt, the first token that has a group counts.
+    /// `fetch` fetches robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
         #[cfg(feature = "tracing")]
         warn_of_dangers(&self);
@@ -176,7 +181,8 @@ impl GateBuilder {
         let mut policy = self.pace.clone();
         policy.max_wait = self.max_wait.unwrap_or(policy.max_wait);
         policy.trusts_status = self.trusts_status;
-        // It catches a panic of the clock itself and refuses the permit, because without a clock it cannot keep a delay.
+        // It catches a panic of the clock itself and refuses the permit, because without a clock it cannot
+        // keep a delay.
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(SystemClock));
         let (observers, jitter) = (Observers::new(self.observers.clone()), Jitter::new(self.seed));
         Pacer::build(policy, self.host_store.clone(), clock, observers, jitter)
@@ -205,7 +211,8 @@ impl fmt::Debug for GateBuilder {
     }
 }
 
-/// Logs once what makes the whole crawler less polite. The pacer logs shorter delays, and the gate each override of robots.txt.
+/// Logs once what makes the whole crawler less polite. The pacer logs shorter delays, and the gate each
+/// override of robots.txt.
 #[cfg(feature = "tracing")]
 fn warn_of_dangers(GateBuilder { addresses, robots, trusts_status, .. }: &GateBuilder) {
     let allows_unreachable = robots.long_outage == crate::robots_cache::LongOutage::AllowAtOnce;

@@ -1,6 +1,7 @@
 //! Running code of the user's, which may panic.
 //!
-//! Observers, stores, clocks and fetches are the user's. A panic in one must neither end the task of a host nor leave its lease taken.
+//! Observers, stores, clocks and fetches are the user's. A panic in one must neither end the task of a host
+//! nor leave its lease taken.
 
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};

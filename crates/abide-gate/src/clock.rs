@@ -1,7 +1,8 @@
 //! The only reader of the clock.
 //!
-//! Two clocks, for two jobs. Delays and backoffs of a running process use the *monotonic* clock (tokio's, so that a paused runtime moves it):
-//! a jump of the wall clock changes nothing. What is stored uses *wall-clock* milliseconds, because it must survive a restart.
+//! Two clocks, for two jobs. Delays and backoffs of a running process use the *monotonic* clock (tokio's, so
+//! that a paused runtime moves it): a jump of the wall clock changes nothing. What is stored uses
+//! *wall-clock* milliseconds, because it must survive a restart.
 
 #![allow(clippy::disallowed_methods, reason = "the others read the clock through this file")]
 #![allow(clippy::arithmetic_side_effects, reason = "what is added to an instant is at most `LONGEST`")]
@@ -79,13 +80,14 @@ impl fmt::Debug for WallMillis {
     }
 }
 
-/// Whether this is called in a runtime without timers, where nothing could wait for a permit. For builders; outside of a runtime it is not known.
+/// Whether this is called in a runtime without timers, where nothing could wait for a permit. For builders;
+/// outside of a runtime it is not known.
 pub fn lacks_timers() -> bool {
     tokio::runtime::Handle::try_current().is_ok() && !has_timers()
 }
 
-/// Whether tokio's timers work here: in a runtime, with its time driver enabled. tokio tells it by a panic only, which is caught; its message
-/// appears on standard error.
+/// Whether tokio's timers work here: in a runtime, with its time driver enabled. tokio tells it by a panic
+/// only, which is caught; its message appears on standard error.
 pub(crate) fn has_timers() -> bool {
     let timer = || drop(tokio::time::sleep(Duration::ZERO));
     tokio::runtime::Handle::try_current().is_ok() && caught(timer).is_some()
@@ -123,7 +125,8 @@ impl Clock for SystemClock {
     }
 }
 
-/// Wraps a clock: if it panics, the system clock is used instead, and the panic goes no further. For caches and stores.
+/// Wraps a clock: if it panics, the system clock is used instead, and the panic goes no further. For caches
+/// and stores.
 pub fn caught_clock(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {
     Arc::new(CaughtClock(clock))
 }
@@ -152,7 +155,8 @@ fn asked<T>(asking: impl FnOnce() -> T) -> Option<T> {
 
 /// A wall clock for tests that follows tokio's (paused) clock and can be made to jump.
 ///
-/// Within `#[tokio::test(start_paused = true)]` both clocks move when the test sleeps or calls `tokio::time::advance`.
+/// Within `#[tokio::test(start_paused = true)]` both clocks move when the test sleeps or calls
+/// `tokio::time::advance`.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
@@ -177,7 +181,8 @@ impl ManualClock {
         Self { started: tokio::time::Instant::now(), wall: wall.0.into() }
     }
 
-    /// Sets the wall clock, as an administrator or a bad time server would. The monotonic clock is not touched.
+    /// Sets the wall clock, as an administrator or a bad time server would. The monotonic clock is not
+    /// touched.
     pub fn jump_to(&self, wall: WallMillis) {
         let elapsed = WallMillis(0).plus(self.started.elapsed());
         self.wall.store(wall.0.saturating_sub(elapsed.0), std::sync::atomic::Ordering::SeqCst);
@@ -195,7 +200,8 @@ impl Clock for ManualClock {
     }
 }
 
-/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]; zero is [`Moment::NEVER`]. All arithmetic saturates, at zero and 584 years.
+/// Nanoseconds on the monotonic clock, counted by a [`Timeline`]; zero is [`Moment::NEVER`]. All arithmetic
+/// saturates, at zero and 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(u64);
 
@@ -249,8 +255,8 @@ impl Timeline {
         self.moment(caught(|| clock.now()).unwrap_or_else(|| SystemClock.now()))
     }
 
-    /// When a timer looks again whether it is `at`: never inside a delay, and not before a tick, so that a clock that lags behind tokio's does
-    /// not keep the processor busy.
+    /// When a timer looks again whether it is `at`: never inside a delay, and not before a tick, so that a
+    /// clock that lags behind tokio's does not keep the processor busy.
     pub(crate) fn timer(&self, at: Moment) -> tokio::time::Instant {
         let after = Duration::from_nanos(at.0.saturating_sub(1)).min(LONGEST);
         (self.0 + after).max(SystemClock.now() + TICK).into()

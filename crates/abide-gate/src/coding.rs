@@ -1,9 +1,11 @@
 //! Content codings (RFC 9110 §8.4), taken off to the last byte.
 //!
-//! gzip allows several members one behind the other, and zstd several frames. Decoders in HTTP clients silently drop what follows the first
-//! gzip member; in a robots.txt that may be what disallows. Here all are decoded, for every client, and bytes that are no member are an error.
+//! gzip allows several members one behind the other, and zstd several frames. Decoders in HTTP clients
+//! silently drop what follows the first gzip member; in a robots.txt that may be what disallows. Here all are
+//! decoded, for every client, and bytes that are no member are an error.
 //!
-//! What browsers read is read where nothing can hide in it: words that name no coding, deflate without its wrapper, padding behind gzip.
+//! What browsers read is read where nothing can hide in it: words that name no coding, deflate without its
+//! wrapper, padding behind gzip.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -63,13 +65,15 @@ impl Coding {
     fn decoder(self, first: u8) -> Box<dyn DecodeV2 + Send + Sync> {
         match self {
             Self::Gzip => Box::new(GzipDecoder::new()),
-            // Lenient: RFC 9110 §8.4.1.2 notes that some send DEFLATE without the zlib format around it. RFC 1950 §2.2 begins with the
-            // method, 8, and a window of at most 7. In RFC 1951 that would be a stored block with a bit set that all encoders leave clear.
+            // Lenient: RFC 9110 §8.4.1.2 notes that some send DEFLATE without the zlib format around it. RFC
+            // 1950 §2.2 begins with the method, 8, and a window of at most 7. In RFC 1951 that would be a
+            // stored block with a bit set that all encoders leave clear.
             Self::Deflate if first & 0x0f != 8 || first >> 4 > 7 => Box::new(DeflateDecoder::new()),
             Self::Deflate => Box::new(ZlibDecoder::new()),
             Self::Brotli => Box::new(BrotliDecoder::new()),
             #[cfg(feature = "zstd")]
-            // Lenient: windows of up to 128 MiB, though RFC 9659 stops at 8 MiB. Only as much of one is touched as is decoded.
+            // Lenient: windows of up to 128 MiB, though RFC 9659 stops at 8 MiB. Only as much of one is
+            // touched as is decoded.
             Self::Zstd => Box::new(ZstdDecoder::new()),
         }
     }
@@ -85,8 +89,9 @@ pub fn named_codings(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|&b| b == b',').map(<[u8]>::trim_ascii).filter(|word| !names_no_coding(word))
 }
 
-/// Whether the word stands for nothing that was done to the body. Lenient: RFC 9110 §8.4 has only `identity`, and elements may be empty (§5.6.1).
-/// Servers also write a charset here, a media type, what MIME calls data that is not encoded (RFC 2045 §6.2), and the framing of uploads to S3.
+/// Whether the word stands for nothing that was done to the body. Lenient: RFC 9110 §8.4 has only `identity`,
+/// and elements may be empty (§5.6.1). Servers also write a charset here, a media type, what MIME calls data
+/// that is not encoded (RFC 2045 §6.2), and the framing of uploads to S3.
 fn names_no_coding(word: &[u8]) -> bool {
     let word = word.to_ascii_lowercase();
     match word.as_slice() {
@@ -97,10 +102,12 @@ fn names_no_coding(word: &[u8]) -> bool {
     }
 }
 
-/// What takes the coding off a body with these fields: `gzip`, `deflate`, `br`, or `zstd` (feature `zstd`). `None`: there is none, an unknown one, or several.
+/// What takes the coding off a body with these fields: `gzip`, `deflate`, `br`, or `zstd` (feature `zstd`).
+/// `None`: there is none, an unknown one, or several.
 ///
-/// Trailers pass. The body's error says that the stream is cut short or corrupt, or that bytes behind it belong to no member; an error of
-/// the body itself is passed on as it is. A body that is empty before decoding is empty, as in answers to HEAD.
+/// Trailers pass. The body's error says that the stream is cut short or corrupt, or that bytes behind it
+/// belong to no member; an error of the body itself is passed on as it is. A body that is empty before
+/// decoding is empty, as in answers to HEAD.
 pub fn decoder<B>(headers: &HeaderMap) -> Option<impl FnOnce(B) -> BoxBody<Bytes, BoxError> + use<B>>
 where
     B: Body<Data = Bytes> + Unpin + Send + Sync + 'static,
@@ -115,7 +122,8 @@ where
 
 /// Decoded bytes are handed on in pieces of at most this length.
 const PIECE_LEN: usize = 8 * 1024;
-/// By no more does an honest coding make a text longer: some bytes for a block, of which there are few in so many bytes.
+/// By no more does an honest coding make a text longer: some bytes for a block, of which there are few in so
+/// many bytes.
 const OVERHEAD_MAX: u64 = 64 * 1024;
 
 /// A body with its coding taken off.
@@ -173,7 +181,8 @@ impl<B: Body> DecodedBody<B> {
         }
     }
 
-    /// The coded body must not be empty, nor longer than the decoded one by more than 64 KiB: such a stream says nothing, for ever.
+    /// The coded body must not be empty, nor longer than the decoded one by more than 64 KiB: such a stream
+    /// says nothing, for ever.
     pub(crate) fn strict(self) -> Self {
         Self { is_strict: true, ..self }
     }
@@ -232,8 +241,8 @@ impl<B: Body> DecodedBody<B> {
     /// Whether another stream begins behind the one that has ended, as in gzip and zstd it may.
     fn begins_another(&mut self) -> Result<bool, &'static str> {
         if self.coding == Coding::Gzip {
-            // Lenient: browsers pass over what follows the last member. Zeros and line ends are padding that nothing can hide in; only this
-            // byte begins a member.
+            // Lenient: browsers pass over what follows the last member. Zeros and line ends are padding that
+            // nothing can hide in; only this byte begins a member.
             let padding = self.input.iter().take_while(|&&b| b == 0 || b.is_ascii_whitespace()).count();
             self.input.advance(padding);
             self.read = self.read.saturating_add(padding as u64);
@@ -255,9 +264,11 @@ impl<B: Body> DecodedBody<B> {
         Ok(true)
     }
 
-    /// Whether nothing but the trailer of a gzip member is missing: its last block has ended, as DEFLATE marks it, and all of the body came.
+    /// Whether nothing but the trailer of a gzip member is missing: its last block has ended, as DEFLATE
+    /// marks it, and all of the body came.
     ///
-    /// Lenient: some devices leave the checksum and the length out, and browsers read such a page. Like bare DEFLATE, it is whole without them.
+    /// Lenient: some devices leave the checksum and the length out, and browsers read such a page. Like bare
+    /// DEFLATE, it is whole without them.
     fn lacks_only_its_trailer(&mut self) -> bool {
         if self.coding != Coding::Gzip || !self.has_length || self.body.size_hint().lower() > 0 {
             return false;

@@ -1,7 +1,8 @@
 //! Why a request did not go out: the refusal of the gate and of every client that is built on it.
 //!
-//! A refusal is an answer, not an accident: it carries the rule, the hop, and when to ask again. What every refusal has is in `Inner` and, without its
-//! URL, in `DenialCause`, so one more field is added here alone; what one kind has is in [`DeniedKind`].
+//! A refusal is an answer, not an accident: it carries the rule, the hop, and when to ask again. What every
+//! refusal has is in `Inner` and, without its URL, in `DenialCause`, so one more field is added here alone;
+//! what one kind has is in [`DeniedKind`].
 
 use std::error::Error;
 use std::fmt;
@@ -19,8 +20,9 @@ use crate::{Failure, Refusal, WallMillis, without_userinfo};
 
 /// Why abide did not send a request, and when to retry it.
 ///
-/// Small and cheap to clone. [`Denied::find`] finds it through any number of wrapping layers, but not above an HTTP cache, which turns
-/// errors into text. `Display` is one sentence, in which URLs are cut after 200 characters; [`Denied::url`] is the whole URL.
+/// Small and cheap to clone. [`Denied::find`] finds it through any number of wrapping layers, but not above
+/// an HTTP cache, which turns errors into text. `Display` is one sentence, in which URLs are cut after 200
+/// characters; [`Denied::url`] is the whole URL.
 #[derive(Debug, Clone)]
 pub struct Denied {
     inner: Arc<Inner>,
@@ -91,8 +93,8 @@ pub enum DeniedKind {
         /// What the host is waiting for.
         reason: DeferReason,
     },
-    /// The host has refused so many requests in a row, or what stands before it has, that it is held: skip the host until then. The next request
-    /// after that is the probe. See `docs/when-a-site-refuses-you.md`.
+    /// The host has refused so many requests in a row, or what stands before it has, that it is held: skip
+    /// the host until then. The next request after that is the probe. See `docs/when-a-site-refuses-you.md`.
     Refusing {
         /// Who refuses, if one of the responses was recognised.
         by: Option<Refusal>,
@@ -124,8 +126,8 @@ pub enum DeniedKind {
         /// The URL that answered.
         got: Url,
     },
-    /// The order of the middlewares is wrong: something below abide, such as a retry, sent the request several times with one
-    /// permit.
+    /// The order of the middlewares is wrong: something below abide, such as a retry, sent the request
+    /// several times with one permit.
     ///
     /// A retry of timeouts alone is not detected, because reqwest does not report them.
     SentAgain {
@@ -139,7 +141,8 @@ pub enum DeniedKind {
         /// The product token whose rules would be obeyed.
         token: String,
     },
-    /// The `Host` of the request names another site than its URL, so the site that answers is not the one whose rules were checked.
+    /// The `Host` of the request names another site than its URL, so the site that answers is not the one
+    /// whose rules were checked.
     ForeignHost {
         /// The `Host` of the request.
         host: String,
@@ -161,7 +164,8 @@ pub enum DeniedKind {
         /// Where the site states it, such as `robots.txt line 2 (group *): Content-Usage`.
         source: Box<str>,
     },
-    /// The site's tdmrep.json is required and could not be fetched, so it is unknown whether text and data mining is reserved.
+    /// The site's tdmrep.json is required and could not be fetched, so it is unknown whether text and data
+    /// mining is reserved.
     TdmrepUnknown,
     /// The request would have to wait, and there is no tokio runtime with timers.
     NoTimers,
@@ -170,7 +174,8 @@ pub enum DeniedKind {
 }
 
 impl Denied {
-    /// For the gate alone ([`Gate::denial`](crate::Gate::denial)): so every refusal has all that refusals have.
+    /// For the gate alone ([`Gate::denial`](crate::Gate::denial)): so every refusal has all that refusals
+    /// have.
     pub(crate) fn by(refusal: DenialCause, url: &Url, now: WallMillis) -> Self {
         let (url, redirects) = (without_userinfo(url), Vec::new());
         Self { inner: Arc::new(Inner { refusal, url, redirects, decided_at: now }) }
@@ -202,8 +207,8 @@ impl Denied {
 
     /// The refusal somewhere in `error`'s chain of sources, if there is one.
     ///
-    /// Works on `reqwest_middleware::Error`, also behind a retry middleware, on boxed errors, and on `anyhow::Error` through its
-    /// `as_ref()`.
+    /// Works on `reqwest_middleware::Error`, also behind a retry middleware, on boxed errors, and on
+    /// `anyhow::Error` through its `as_ref()`.
     ///
     /// ```
     /// # use abide_gate::{Denied, DeniedKind};
@@ -250,12 +255,14 @@ impl Denied {
         self.inner.decided_at.to_system_time()
     }
 
-    /// When to retry [`url`](Self::url), if that is known: after redirects only the refused hop need be requested again.
+    /// When to retry [`url`](Self::url), if that is known: after redirects only the refused hop need be
+    /// requested again.
     pub fn retry_at(&self) -> Option<SystemTime> {
         self.inner.refusal.retry_at.map(WallMillis::to_system_time)
     }
 
-    /// How long after the refusal [`retry_at`](Self::retry_at) is, if that is known: what a queue waits before it asks again.
+    /// How long after the refusal [`retry_at`](Self::retry_at) is, if that is known: what a queue waits
+    /// before it asks again.
     pub fn retry_in(&self) -> Option<Duration> {
         Some(self.inner.refusal.retry_at?.since(self.inner.decided_at))
     }
@@ -294,8 +301,9 @@ impl Denied {
         matches!(self.kind(), DeniedKind::Unreachable { .. })
     }
 
-    /// Whether no connection could be made ([`Failure::is_connect`]): for the site's robots.txt or where that redirects, or several times
-    /// before, so that the host is left alone. It may pass, as where a resolver is down: check the link again at [`retry_at`](Self::retry_at).
+    /// Whether no connection could be made ([`Failure::is_connect`]): for the site's robots.txt or where that
+    /// redirects, or several times before, so that the host is left alone. It may pass, as where a resolver
+    /// is down: check the link again at [`retry_at`](Self::retry_at).
     pub fn is_connect(&self) -> bool {
         match self.kind() {
             DeniedKind::Unreachable { cause, .. }
@@ -304,8 +312,9 @@ impl Denied {
         }
     }
 
-    /// Whether the request only has to wait for its host, which a queue does: keep the URL, and ask again [then](Self::retry_in). A site that
-    /// cannot be reached ([`is_temporary`](Self::is_temporary)) may stay so for days.
+    /// Whether the request only has to wait for its host, which a queue does: keep the URL, and ask again
+    /// [then](Self::retry_in). A site that cannot be reached ([`is_temporary`](Self::is_temporary)) may stay
+    /// so for days.
     ///
     /// ```
     /// fn queue_again(denied: &abide_gate::Denied) -> Option<std::time::Duration> {
@@ -429,8 +438,8 @@ impl fmt::Display for Denied {
 }
 
 impl Error for Denied {
-    /// A transparent wrapper, such as `reqwest_middleware::Error`, has the source of what it wraps, so a walk along the sources
-    /// goes past the refusal itself. Its source leads back to it.
+    /// A transparent wrapper, such as `reqwest_middleware::Error`, has the source of what it wraps, so a walk
+    /// along the sources goes past the refusal itself. Its source leads back to it.
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         Some(&self.inner)
     }

@@ -1,6 +1,7 @@
 //! What the gate reports: to observers, for metrics, and to `tracing` (feature).
 //!
-//! One enum for all receivers, so that they cannot disagree. No lock is held while one runs, because it may ask the gate for something.
+//! One enum for all receivers, so that they cannot disagree. No lock is held while one runs, because it may
+//! ask the gate for something.
 //!
 //! Observers are the user's: a panic in one loses the event for it, and nothing else.
 
@@ -43,7 +44,8 @@ pub enum Event<'a> {
         /// What is known now.
         entry: &'a Arc<RobotsEntry>,
     },
-    /// The text of a robots.txt changed: a new one, the first one (`old` is `None`), or none, because the server has removed it.
+    /// The text of a robots.txt changed: a new one, the first one (`old` is `None`), or none, because the
+    /// server has removed it.
     RobotsChanged {
         /// What it said.
         old: Option<&'a GoodCopy>,
@@ -82,7 +84,8 @@ pub enum Event<'a> {
         /// Why.
         cause: BackoffCause,
     },
-    /// A response has a `RateLimit` or `X-RateLimit` field that no server can mean, such as a time below zero. It is ignored.
+    /// A response has a `RateLimit` or `X-RateLimit` field that no server can mean, such as a time below
+    /// zero. It is ignored.
     RateLimitIgnored {
         /// The host.
         key: &'a str,
@@ -164,8 +167,8 @@ pub enum Event<'a> {
 
 #[cfg(feature = "tracing")]
 impl Event<'_> {
-    /// Says the events of pacing, and what came of a request, in `tracing` (feature). The names are listed in `docs/observability.md`. What
-    /// happens to a robots.txt is said there.
+    /// Says the events of pacing, and what came of a request, in `tracing` (feature). The names are listed in
+    /// `docs/observability.md`. What happens to a robots.txt is said there.
     fn trace(&self) {
         use tracing::{debug, info, trace, warn};
         match self {

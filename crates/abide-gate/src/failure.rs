@@ -1,6 +1,7 @@
 //! Why a request failed.
 //!
-//! One enum for all layers, because the same failure disallows a site, opens the breaker, is stored with the record, and is shown.
+//! One enum for all layers, because the same failure disallows a site, opens the breaker, is stored with the
+//! record, and is shown.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,8 +12,9 @@ use crate::Refusal;
 
 /// What a request met in place of a usable response.
 ///
-/// An HTTP client's adapter classifies its own errors as one of these; the robots.txt cache adds those that a response can be. A link checker
-/// tells a dead link from a refusal by [`is_dns`](Self::is_dns), [`is_connect`](Self::is_connect) and [`is_tls`](Self::is_tls).
+/// An HTTP client's adapter classifies its own errors as one of these; the robots.txt cache adds those that a
+/// response can be. A link checker tells a dead link from a refusal by [`is_dns`](Self::is_dns),
+/// [`is_connect`](Self::is_connect) and [`is_tls`](Self::is_tls).
 ///
 /// ```
 /// # use abide_gate::Failure;
@@ -20,8 +22,9 @@ use crate::Refusal;
 /// assert!(failure.is_tls() && failure.is_connect() && !failure.is_refused());
 /// assert_eq!(failure.to_string(), "its certificate has expired");
 /// ```
-// Stored records hold the number of a variant: a change of their order needs another version in `robots_cache/codec.rs`. One at the end needs none,
-// because a version that does not know it takes the record for absent.
+// Stored records hold the number of a variant: a change of their order needs another version in
+// `robots_cache/codec.rs`. One at the end needs none, because a version that does not know it takes the
+// record for absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Failure {
@@ -33,7 +36,8 @@ pub enum Failure {
     NoRoute,
     /// No connection could be made, for another reason.
     Connect,
-    /// No trustworthy TLS connection could be made, for a reason that is not below, or that the client does not report.
+    /// No trustworthy TLS connection could be made, for a reason that is not below, or that the client does
+    /// not report.
     Tls,
     /// The certificate has expired.
     CertificateExpired,
@@ -49,7 +53,8 @@ pub enum Failure {
     Protocol,
     /// The response had more or longer header fields than the client takes.
     HeadTooLarge,
-    /// HTTP/2 `ENHANCE_YOUR_CALM` in GOAWAY or RST_STREAM (RFC 9113 §7): the server asks to be left alone, as with 429.
+    /// HTTP/2 `ENHANCE_YOUR_CALM` in GOAWAY or RST_STREAM (RFC 9113 §7): the server asks to be left alone, as
+    /// with 429.
     EnhanceYourCalm,
     /// The time limit was exceeded.
     Timeout,
@@ -66,7 +71,8 @@ pub enum Failure {
     RedirectStatus,
     /// A redirect of robots.txt has no `Location`, or an empty one.
     LocationMissing,
-    /// A redirect of robots.txt has several `Location` fields that differ, or one that is over 8 KiB, not a URL, or neither http nor https.
+    /// A redirect of robots.txt has several `Location` fields that differ, or one that is over 8 KiB, not a
+    /// URL, or neither http nor https.
     LocationInvalid,
     /// A redirect of robots.txt leads from https to http, where the rules could be rewritten on the way.
     RedirectDowngrade,
@@ -76,7 +82,8 @@ pub enum Failure {
     Other,
     /// The response is in a transfer coding that is not removed.
     TransferCoding,
-    /// HTTP/2 `HTTP_1_1_REQUIRED` in GOAWAY or RST_STREAM (RFC 9113 §7): the server responds over HTTP/1.1 only.
+    /// HTTP/2 `HTTP_1_1_REQUIRED` in GOAWAY or RST_STREAM (RFC 9113 §7): the server responds over HTTP/1.1
+    /// only.
     Http11Required,
     /// What stands before the site answered in its place, with a challenge or a block page.
     Gatekeeper(Refusal),

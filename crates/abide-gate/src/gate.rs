@@ -1,7 +1,8 @@
 //! The gate, which checks robots.txt, then acquires a permit of the host; and its verdict.
 //!
-//! Only this file, its builder and `paced.rs` know both `robots_cache` and `pacing`. An operator must be able to say why a page was fetched or
-//! not, so a verdict keeps the rule, its line, and the state of robots.txt that it was made from.
+//! Only this file, its builder and `paced.rs` know both `robots_cache` and `pacing`. An operator must be able
+//! to say why a page was fetched or not, so a verdict keeps the rule, its line, and the state of robots.txt
+//! that it was made from.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,7 +24,8 @@ use crate::robots_cache::{GoodCopy, RobotsCache, RobotsEntry, Source};
 use crate::text::Escaped;
 use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
 
-/// Decides whether and when a request may be sent: robots.txt and rate limits. Cheap to clone; clones share everything.
+/// Decides whether and when a request may be sent: robots.txt and rate limits. Cheap to clone; clones share
+/// everything.
 #[derive(Debug, Clone)]
 pub struct Gate {
     pub(crate) robots: Arc<RobotsCache>,
@@ -41,7 +43,8 @@ impl Gate {
         GateBuilder::new()
     }
 
-    /// Checks robots.txt, then acquires a permit of the host. Both together wait at most `budget` for permits.
+    /// Checks robots.txt, then acquires a permit of the host. Both together wait at most `budget` for
+    /// permits.
     ///
     /// # Errors
     /// Every refusal there is.
@@ -55,13 +58,15 @@ impl Gate {
         Ok((verdict, permit))
     }
 
-    /// Checks whether `url` may be fetched. This may fetch robots.txt, never `url`, and acquires no permit for it.
+    /// Checks whether `url` may be fetched. This may fetch robots.txt, never `url`, and acquires no permit
+    /// for it.
     ///
-    /// `left` is how long this may wait for the permits of robots.txt. The wait is taken from it, also when it ends in an error. The
-    /// fetch itself has a deadline of its own.
+    /// `left` is how long this may wait for the permits of robots.txt. The wait is taken from it, also when
+    /// it ends in an error. The fetch itself has a deadline of its own.
     ///
     /// # Errors
-    /// A refusal that is not a verdict: an unsupported URL, a refused address, a robots.txt request that was deferred or lost.
+    /// A refusal that is not a verdict: an unsupported URL, a refused address, a robots.txt request that was
+    /// deferred or lost.
     pub async fn check(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
         let origin = self.address_check(url)?;
         if is_robots_txt(url) {
@@ -74,7 +79,8 @@ impl Gate {
         Ok(verdict)
     }
 
-    /// Like [`check`](Self::check), without I/O and without notifying an observer. `None` if robots.txt is not in memory.
+    /// Like [`check`](Self::check), without I/O and without notifying an observer. `None` if robots.txt is
+    /// not in memory.
     pub fn check_cached(&self, url: &Url) -> Option<Verdict> {
         let origin = self.address_check(url).ok()?;
         if is_robots_txt(url) {
@@ -83,7 +89,8 @@ impl Gate {
         Some(Verdict::robots(self.robots.cached(&origin)?, &Target::of(url)))
     }
 
-    /// The same verdict, but the request may be sent although robots.txt denies it, for the reason `why`. This is logged and counted.
+    /// The same verdict, but the request may be sent although robots.txt denies it, for the reason `why`.
+    /// This is logged and counted.
     pub fn override_denial(&self, verdict: Verdict, why: &Arc<str>) -> Verdict {
         let Some(origin) = verdict.entry().map(|entry| entry.origin()) else { return verdict };
         self.overrides.fetch_add(1, Ordering::Relaxed);
@@ -109,13 +116,14 @@ impl Gate {
         self.robots.cached(origin)
     }
 
-    /// Fetches the robots.txt files of these origins that are not in memory, as many at a time as the policy allows, and waits for them.
+    /// Fetches the robots.txt files of these origins that are not in memory, as many at a time as the policy
+    /// allows, and waits for them.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
         self.robots.prefetch(origins).await;
     }
 
-    /// Marks the origin's robots.txt as stale, so that it is fetched before its next use. The last good copy is kept, and is used while the
-    /// origin is known to fail.
+    /// Marks the origin's robots.txt as stale, so that it is fetched before its next use. The last good copy
+    /// is kept, and is used while the origin is known to fail.
     ///
     /// Other processes with the same store notice this when their own copies expire.
     pub async fn invalidate(&self, origin: &Origin) {
@@ -166,7 +174,8 @@ impl Gate {
         }
     }
 
-    /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer than this caller has left.
+    /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer
+    /// than this caller has left.
     fn refuse_a_long_wait(&self, origin: &Origin, url: &Url, left: Duration) -> Result<(), Denied> {
         // As the request itself will ask.
         let (crawl_delay, _) = file_delay(last_delay(&self.pacer, url).unwrap_or_default());
@@ -178,7 +187,8 @@ impl Gate {
         Err(self.denied(DenialCause::deferred(DeferReason::Robots, slot.not_before.into(), None), url))
     }
 
-    /// Acquires a permit of the host of a URL that `verdict` allows, within `left`. The wait is taken from that, also if it ends in an error.
+    /// Acquires a permit of the host of a URL that `verdict` allows, within `left`. The wait is taken from
+    /// that, also if it ends in an error.
     ///
     /// If rules expire or change during the wait, robots.txt is checked again and `verdict` is replaced.
     ///
@@ -199,7 +209,8 @@ impl Gate {
             let until_now = |_: &DenialCause| self.clock.now().saturating_duration_since(began);
             *left = left.saturating_sub(permit.as_ref().map_or_else(until_now, Permit::waited));
             let permit = permit.map_err(|refusal| self.denied(refusal, url))?;
-            // After a wait the rules are checked again: they may have changed meanwhile, also those of a fresh entry.
+            // After a wait the rules are checked again: they may have changed meanwhile, also those of a
+            // fresh entry.
             let is_current = permit.waited().is_zero() && !verdict.has_lapsed(self.clock.wall());
             if is_current || verdict.override_reason().is_some() {
                 return Ok(permit);
@@ -211,7 +222,8 @@ impl Gate {
                     if is_in_time {
                         return Ok(permit);
                     }
-                    // The Crawl-delay has grown meanwhile, and the queue did not know: the permit came too early.
+                    // The Crawl-delay has grown meanwhile, and the queue did not know: the permit came too
+                    // early.
                     permit.give_back();
                 }
                 _ => {
@@ -253,13 +265,14 @@ impl Gate {
         slot.map_err(|refusal| self.denied(refusal, url))
     }
 
-    /// The host that has been free for the longest time, or else will be free first. A host without a request so far is free; of equal
-    /// hosts, the first is returned.
+    /// The host that has been free for the longest time, or else will be free first. A host without a request
+    /// so far is free; of equal hosts, the first is returned.
     pub fn next_ready<'h>(&self, hosts: impl IntoIterator<Item = &'h Host>) -> Option<(&'h Host, NextSlot)> {
         self.pacer.next_ready(hosts)
     }
 
-    /// Backs off a host, or a group of hosts by its name, until `until`, unless it is backed off for longer. Returns the end of the backoff.
+    /// Backs off a host, or a group of hosts by its name, until `until`, unless it is backed off for longer.
+    /// Returns the end of the backoff.
     ///
     /// A time more than 27 h ahead is considered a mistake and cut to 24 h.
     ///
@@ -297,10 +310,11 @@ impl Gate {
         Stats { overrides, hosts, in_flight, waiting, backed_off, refusing, ..self.robots.stats() }
     }
 
-    /// Gives up all leases in the shared store and saves the last backoffs, within `limit`. Returns whether all of that is done. Without a
-    /// store there is nothing to do.
+    /// Gives up all leases in the shared store and saves the last backoffs, within `limit`. Returns whether
+    /// all of that is done. Without a store there is nothing to do.
     ///
-    /// Before a process ends, drop its responses, await this, and close the store, or other processes wait for its hosts until the leases end.
+    /// Before a process ends, drop its responses, await this, and close the store, or other processes wait
+    /// for its hosts until the leases end.
     pub async fn settled(&self, limit: Duration) -> bool {
         self.pacer.settled(limit).await
     }
@@ -359,7 +373,8 @@ impl Gate {
         self.denied(kind, url)
     }
 
-    /// Every refusal is made here. It has the pacer's own reason also where a robots.txt was refused: the caller may hold an open response of the host.
+    /// Every refusal is made here. It has the pacer's own reason also where a robots.txt was refused: the
+    /// caller may hold an open response of the host.
     #[cold]
     pub(crate) fn denied(&self, refusal: impl Into<DenialCause>, url: &Url) -> Denied {
         Denied::by(refusal.into(), url, self.clock.wall())
@@ -386,7 +401,8 @@ fn is_robots_txt(url: &Url) -> bool {
 /// ```
 #[derive(Clone)]
 pub struct Verdict {
-    /// What is known of the origin's robots.txt. `None` for `/robots.txt` itself: "The /robots.txt URI is implicitly allowed" (RFC 9309 §2.2.2).
+    /// What is known of the origin's robots.txt. `None` for `/robots.txt` itself: "The /robots.txt URI is
+    /// implicitly allowed" (RFC 9309 §2.2.2).
     entry: Option<Arc<RobotsEntry>>,
     rules: Option<abide_robots::RobotsVerdict>,
     /// By robots.txt.

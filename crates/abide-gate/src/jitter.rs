@@ -1,7 +1,8 @@
 //! Jitter: numbers that all follow from one seed.
 //!
-//! Crawlers that back off on one schedule would come back at the same instant, so every wait of a schedule is lengthened a little. The numbers
-//! only have to differ, and they come from a seed so that a run can be repeated: a small generator of our own, not a crate of random numbers.
+//! Crawlers that back off on one schedule would come back at the same instant, so every wait of a schedule is
+//! lengthened a little. The numbers only have to differ, and they come from a seed so that a run can be
+//! repeated: a small generator of our own, not a crate of random numbers.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -34,7 +35,8 @@ impl Jitter {
         unit(self.bits())
     }
 
-    /// Numbers that keep away from each other, so that what is spread by them is even, without the clusters of chance.
+    /// Numbers that keep away from each other, so that what is spread by them is even, without the clusters
+    /// of chance.
     pub(crate) fn spread(&self) -> f64 {
         unit(self.spread.fetch_add(GOLDEN, Ordering::Relaxed))
     }

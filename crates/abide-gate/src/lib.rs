@@ -1,8 +1,9 @@
 //! May this URL be fetched, and when?
 //!
-//! A crawler asks two questions before it sends a request: does the site's robots.txt allow it (RFC 9309 §2.3–2.5), and when may the next request
-//! to its host be sent? [`Gate`] answers both, and caches and counts what is needed for that. It contains no HTTP client: you bring a
-//! [`Fetch`](robots_cache::Fetch) that sends one request.
+//! A crawler asks two questions before it sends a request: does the site's robots.txt allow it (RFC 9309
+//! §2.3–2.5), and when may the next request to its host be sent? [`Gate`] answers both, and caches and counts
+//! what is needed for that. It contains no HTTP client: you bring a [`Fetch`](robots_cache::Fetch) that sends
+//! one request.
 //!
 //! ```
 //! # use std::{sync::Arc, time::Duration};
@@ -37,11 +38,13 @@
 //! ```
 //!
 //! # In scope
-//! The access results, their cache and their fallback ([`robots_cache`]); permits, backoffs and deferrals ([`pacing`]); the stores' traits;
-//! which addresses may be contacted ([`AddressGuard`]); refusals ([`Denied`]) and failures ([`Failure`]).
+//! The access results, their cache and their fallback ([`robots_cache`]); permits, backoffs and deferrals
+//! ([`pacing`]); the stores' traits; which addresses may be contacted ([`AddressGuard`]); refusals
+//! ([`Denied`]) and failures ([`Failure`]).
 //!
 //! # Out of scope
-//! What a robots.txt says (`abide-robots`), what a response permits (`abide-permissions`), redirects and the rest of a call (`abide-http`).
+//! What a robots.txt says (`abide-robots`), what a response permits (`abide-permissions`), redirects and the
+//! rest of a call (`abide-http`).
 //!
 //! # Features
 //! * `tracing` (default): spans and events, with origins and never full URLs.

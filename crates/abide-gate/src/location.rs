@@ -1,14 +1,15 @@
 //! Where a redirect says that it leads (RFC 9110 §10.2.2).
 //!
-//! Clients and proxies that see two places may go to either, so there must be one. Text in another charset than UTF-8 names one as well.
+//! Clients and proxies that see two places may go to either, so there must be one. Text in another charset
+//! than UTF-8 names one as well.
 
 use std::borrow::Cow;
 
 use http::HeaderMap;
 use http::header::LOCATION;
 
-/// The one `Location` of a response, as text to be resolved against the URL that was requested. `None`: it has none. Bytes that are not UTF-8 are
-/// percent-encoded, as browsers do with Latin-1.
+/// The one `Location` of a response, as text to be resolved against the URL that was requested. `None`: it
+/// has none. Bytes that are not UTF-8 are percent-encoded, as browsers do with Latin-1.
 ///
 /// # Errors
 /// [`SeveralLocations`]: there are several, and they differ.
@@ -23,7 +24,8 @@ use http::header::LOCATION;
 pub fn location(headers: &HeaderMap) -> Result<Option<Cow<'_, str>>, SeveralLocations> {
     let mut fields = headers.get_all(LOCATION).iter();
     let Some(field) = fields.next() else { return Ok(None) };
-    // Lenient: RFC 9110 §5.3 has one field. The same one again, as a server and the proxy before it write it, leads to one place.
+    // Lenient: RFC 9110 §5.3 has one field. The same one again, as a server and the proxy before it write it,
+    // leads to one place.
     if fields.any(|other| other != field) {
         return Err(SeveralLocations);
     }

@@ -1,4 +1,5 @@
-//! Counts for the facade `metrics`. No label holds a host, so their number is bounded; `docs/observability.md` lists them.
+//! Counts for the facade `metrics`. No label holds a host, so their number is bounded;
+//! `docs/observability.md` lists them.
 //!
 //! An observer like any other: the crate does not depend on the facade without the feature.
 
@@ -65,7 +66,8 @@ pub fn record_metrics(event: &Event<'_>) {
     }
 }
 
-/// Sets the gauges: what is in flight, waiting, backed off and known at this moment. Call it every few seconds.
+/// Sets the gauges: what is in flight, waiting, backed off and known at this moment. Call it every few
+/// seconds.
 pub fn sample_metrics(gate: &Gate) {
     let stats = gate.stats();
     for (name, count) in [

@@ -1,8 +1,10 @@
 //! The keys of everything that is known: the origin for rules, the host for pacing; and bytes in place.
 //!
-//! Two keys, because RFC 9309 gives rules to scheme, host and port, while a server carries the load of all ports of its name.
+//! Two keys, because RFC 9309 gives rules to scheme, host and port, while a server carries the load of all
+//! ports of its name.
 //!
-//! A crawler knows a million of each. In place they need no block of memory of their own, nor a cache line when one is compared.
+//! A crawler knows a million of each. In place they need no block of memory of their own, nor a cache line
+//! when one is compared.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,8 +18,8 @@ use crate::address::embedded;
 
 /// What a robots.txt belongs to: scheme, ASCII host and port (RFC 9309 §2.3).
 ///
-/// http and https never share an origin, nor do two ports. User information, path and query are not part of it. Its text
-/// always names the port: `https://example.com:443`. Cheap to clone.
+/// http and https never share an origin, nor do two ports. User information, path and query are not part of
+/// it. Its text always names the port: `https://example.com:443`. Cheap to clone.
 ///
 /// ```
 /// # use abide_gate::Origin;
@@ -45,7 +47,8 @@ impl Origin {
         let port = if url.port().is_none() { default_port } else { "" };
         let authority = &url[Position::BeforeHost..Position::AfterPort];
         let parts = [url.scheme(), "://", authority, port];
-        // Put together from parts, because this is done for every request: `format!` is several times the work.
+        // Put together from parts, because this is done for every request: `format!` is several times the
+        // work.
         Ok(Self { text: ShortText::concat(&parts.map(str::as_bytes)) })
     }
 
@@ -115,8 +118,8 @@ impl std::str::FromStr for Origin {
 
 /// What rate limits are kept for: the ASCII host in lower case, without trailing dot and without port.
 ///
-/// http, https and all ports of a name share one rate limit, and so do the spellings of one address: `[::ffff:192.0.2.1]` and
-/// `[64:ff9b::192.0.2.1]` (NAT64) are `192.0.2.1`. Cheap to clone.
+/// http, https and all ports of a name share one rate limit, and so do the spellings of one address:
+/// `[::ffff:192.0.2.1]` and `[64:ff9b::192.0.2.1]` (NAT64) are `192.0.2.1`. Cheap to clone.
 ///
 /// ```
 /// # use abide_gate::Host;
@@ -222,7 +225,8 @@ impl fmt::Display for UnsupportedUrl {
 
 impl std::error::Error for UnsupportedUrl {}
 
-/// At most `N` bytes in place, with zeros behind them; more of them behind a pointer. Takes `N + 2` bytes, if that is a multiple of eight.
+/// At most `N` bytes in place, with zeros behind them; more of them behind a pointer. Takes `N + 2` bytes, if
+/// that is a multiple of eight.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) enum ShortText<const N: usize> {
     Inline { length: u8, bytes: [u8; N] },

@@ -1,6 +1,7 @@
 //! robots.txt requests behind the address guard and with permits of their host, like all requests.
 //!
-//! The cache knows neither permits nor addresses: it gets a [`Fetch`] that is guarded, signed and rate-limited already.
+//! The cache knows neither permits nor addresses: it gets a [`Fetch`] that is guarded, signed and
+//! rate-limited already.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,14 +34,16 @@ pub(crate) struct PacedFetch {
 /// No fetch has less time, unless its policy says so: far more than a robots.txt takes.
 const CROWDED_BUDGET: Duration = Duration::from_secs(5);
 
-/// A look at the store that took longer is followed by another permit: the lease of the host is valid for little more when a permit is granted.
+/// A look at the store that took longer is followed by another permit: the lease of the host is valid for
+/// little more when a permit is granted.
 const STORE_LOOK_MAX: Duration = Duration::from_millis(250);
 
 /// How long a fetch may be on the wire when so many places of all are free, its own among them.
 ///
-/// Slow origins must delay themselves alone. A fetch that waits for its bytes takes a socket and little else, so there are places for many more than
-/// are slow by chance. Where half of them are taken, the next ones have less time, the fewer are free: however many origins drip their
-/// robots.txt, places become free for others within seconds.
+/// Slow origins must delay themselves alone. A fetch that waits for its bytes takes a socket and little else,
+/// so there are places for many more than are slow by chance. Where half of them are taken, the next ones
+/// have less time, the fewer are free: however many origins drip their robots.txt, places become free for
+/// others within seconds.
 fn budget_when(free: usize, all: usize, budget: Duration) -> Duration {
     let share = 2.0 * free as f64 / all.max(1) as f64;
     budget.mul_f64(share.min(1.0)).max(CROWDED_BUDGET.min(budget))
@@ -94,8 +97,9 @@ impl PacedFetch {
         let (throttle, waits) = (request.throttle, request.permit_wait.clone());
         let mut fetched = self.fetch.fetch(request.clone()).await;
         request.budget = granted.saturating_sub(self.clock.now().saturating_duration_since(now));
-        // RFC 9112 §9.3.1: a kept connection can be closed while a request is on its way. It is a GET, so it is sent again, on a new connection.
-        // Once, and under the same permit: the server has not responded to the first, and no other request is on the wire.
+        // RFC 9112 §9.3.1: a kept connection can be closed while a request is on its way. It is a GET, so it
+        // is sent again, on a new connection. Once, and under the same permit: the server has not responded
+        // to the first, and no other request is on the wire.
         if fetched.as_ref().is_err_and(|error| error.may_be_repeated) && !request.budget.is_zero() {
             self.sign(&mut request, signer)?;
             fetched = self.fetch.fetch(request).await;
@@ -106,8 +110,9 @@ impl PacedFetch {
                 let mut backoff = permit.observe_waits(reply.status(), reply.headers());
                 waits.add_gap(permit.gap());
                 waits.lock().next_hop = NextHop::of(reply.status(), reply.headers(), &*self.clock);
-                // Stricter: robots.txt returned 429 before, and again after the time that it had asked for. For a page, Retry-After alone
-                // counts, because its caller decides when to come back. robots.txt would be requested with every page, every second.
+                // Stricter: robots.txt returned 429 before, and again after the time that it had asked for.
+                // For a page, Retry-After alone counts, because its caller decides when to come back.
+                // robots.txt would be requested with every page, every second.
                 if let Some(throttle) = throttle
                     && let WaitRequest::Throttle { .. } =
                         wait_request(reply.status(), reply.headers(), before)
@@ -116,10 +121,12 @@ impl PacedFetch {
                     let until = self.clock.wall().plus(throttle);
                     backoff = Some(self.pacer.back_off(&permit.key, until, cause));
                 }
-                // A backoff counts on the monotonic clock, this entry on the wall clock, and must have expired when the host is requested again,
-                // first for robots.txt. The thread may have stood still between the two readings, and each is off by a rounding.
+                // A backoff counts on the monotonic clock, this entry on the wall clock, and must have
+                // expired when the host is requested again, first for robots.txt. The thread may have stood
+                // still between the two readings, and each is off by a rounding.
                 let apart = self.clock.wall().since(before).saturating_add(Duration::from_millis(2));
-                // Before the body is read, which may take long: other processes must not send to a host that is backed off.
+                // Before the body is read, which may take long: other processes must not send to a host that
+                // is backed off.
                 permit.saved().await;
                 // The permit lives as long as the body, which is dropped when enough of it has been read.
                 let body = reply.body.map_err(move |error| {
@@ -220,10 +227,12 @@ impl PacedFetch {
     }
 }
 
-/// The delay before the robots.txt of a site whose pages have this one; and that again, if robots.txt does not keep it.
+/// The delay before the robots.txt of a site whose pages have this one; and that again, if robots.txt does
+/// not keep it.
 ///
-/// It must be fresh when a page goes out, and is not fresh for more than 24 hours (RFC 9309 §2.4). If it kept a delay of more than a third of that,
-/// it would take the place of every page, with the other files that a page waits for. Such a site gets it at our own delay, and its pages at its own.
+/// It must be fresh when a page goes out, and is not fresh for more than 24 hours (RFC 9309 §2.4). If it kept
+/// a delay of more than a third of that, it would take the place of every page, with the other files that a
+/// page waits for. Such a site gets it at our own delay, and its pages at its own.
 pub(crate) fn file_delay(of_pages: Duration) -> (Duration, Option<Duration>) {
     if of_pages > FILE_DELAY_MAX { (Duration::ZERO, Some(of_pages)) } else { (of_pages, None) }
 }

@@ -10,8 +10,8 @@ use url::Url;
 
 use crate::{WallMillis, caught};
 
-/// Signs requests: pages, each redirect hop of them, and robots.txt. A `WebBotAuth` of `abide-identity` does, with its
-/// feature `client`.
+/// Signs requests: pages, each redirect hop of them, and robots.txt. A `WebBotAuth` of `abide-identity` does,
+/// with its feature `client`.
 ///
 /// Set with [`GateBuilder::sign_requests`](crate::GateBuilder::sign_requests).
 ///
@@ -35,8 +35,8 @@ use crate::{WallMillis, caught};
 /// }
 /// ```
 pub trait SignRequest: fmt::Debug + Send + Sync {
-    /// Adds a signature to the fields of a request, which is sent right after that. Nothing else of it changes, except `Accept-Encoding`.
-    /// Requests that need no signature stay as they are.
+    /// Adds a signature to the fields of a request, which is sent right after that. Nothing else of it
+    /// changes, except `Accept-Encoding`. Requests that need no signature stay as they are.
     ///
     /// # Errors
     /// If signing fails. Then the request is not sent.
@@ -48,8 +48,9 @@ pub trait SignRequest: fmt::Debug + Send + Sync {
         now: WallMillis,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
-    /// The signer for a repetition of the request, if a response with this status and these fields asks for a signature. The request is
-    /// then repeated once, checked and rate-limited like any other. Default: `None`.
+    /// The signer for a repetition of the request, if a response with this status and these fields asks for a
+    /// signature. The request is then repeated once, checked and rate-limited like any other. Default:
+    /// `None`.
     fn asked(&self, status: StatusCode, headers: &HeaderMap) -> Option<Arc<dyn SignRequest>> {
         let _ = (status, headers);
         None

@@ -1,6 +1,7 @@
 //! What has happened since the start, as counts.
 //!
-//! A report of a crawl needs sums, so these are numbers that only grow and sums over the hosts, never a list of requests.
+//! A report of a crawl needs sums, so these are numbers that only grow and sums over the hosts, never a list
+//! of requests.
 
 /// Counts since the start, and the state of all hosts at this moment.
 ///
@@ -17,8 +18,8 @@
 pub struct Stats {
     /// Fetches of robots.txt begun, also those that the store answered.
     pub robots_fetches: u64,
-    /// Requests handed to [`Fetch`](crate::robots_cache::Fetch): every hop, also those that were deferred, or not sent because another process had
-    /// sent them.
+    /// Requests handed to [`Fetch`](crate::robots_cache::Fetch): every hop, also those that were deferred,
+    /// or not sent because another process had sent them.
     pub robots_requests: u64,
     /// Attempts that brought a robots.txt.
     pub robots_read: u64,

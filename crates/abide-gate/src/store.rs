@@ -14,7 +14,8 @@ pub(crate) type StoreFuture<'a, T> = BoxFuture<'a, Result<T, StoreError>>;
 
 /// An operation of a store failed. The text says why; it is logged, so it must not contain secrets.
 ///
-/// It never changes a decision of robots.txt: what cannot be loaded is fetched, and what cannot be saved stays in memory.
+/// It never changes a decision of robots.txt: what cannot be loaded is fetched, and what cannot be saved
+/// stays in memory.
 ///
 /// ```
 /// use abide_gate::StoreError;

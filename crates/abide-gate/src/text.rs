@@ -1,13 +1,15 @@
 //! Text from strangers, made fit to be shown.
 //!
-//! An escape sequence of a server could rewrite the terminal that shows a log, and a Location may be 300 KB long.
+//! An escape sequence of a server could rewrite the terminal that shows a log, and a Location may be 300 KB
+//! long.
 
 use std::fmt;
 
 /// Nothing that a server sent is shown at greater length.
 const SHOWN_MAX: usize = 200;
 
-/// Shows bytes from the network: what is not printable is escaped, and at most 200 characters of it are shown.
+/// Shows bytes from the network: what is not printable is escaped, and at most 200 characters of it are
+/// shown.
 pub(crate) struct Escaped<'a>(pub(crate) &'a [u8]);
 
 impl fmt::Display for Escaped<'_> {

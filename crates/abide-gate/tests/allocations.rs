@@ -1,4 +1,5 @@
-//! A decision on a known host allocates nothing. In a process of its own: the allocator counts for all threads, so for other tests, too.
+//! A decision on a known host allocates nothing. In a process of its own: the allocator counts for all
+//! threads, so for other tests, too.
 
 #![allow(clippy::restriction, reason = "a failed unwrap is a failed test")]
 

@@ -1,4 +1,5 @@
-//! An adapter for a plain hyper connection: http only, a new connection for each request, and no client around it.
+//! An adapter for a plain hyper connection: http only, a new connection for each request, and no client
+//! around it.
 //!
 //! `cargo run -p abide-http --example hyper http://example.org/`
 

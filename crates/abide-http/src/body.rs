@@ -1,7 +1,9 @@
-//! The body of a response on its way to the caller: what was read ahead is replayed, then the rest, byte for byte.
+//! The body of a response on its way to the caller: what was read ahead is replayed, then the rest, byte for
+//! byte.
 //!
-//! It holds the permit of its request until the wire is done with it, ends when the server is silent for too long, and shows what passes to a
-//! lazy scan of the head. One type, so that the length, the errors and the end of a body are counted in one place.
+//! It holds the permit of its request until the wire is done with it, ends when the server is silent for too
+//! long, and shows what passes to a lazy scan of the head. One type, so that the length, the errors and the
+//! end of a body are counted in one place.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -30,10 +32,11 @@ use crate::reader::HeadReader;
 pub type BoxError = Box<dyn Error + Send + Sync>;
 pub(crate) type FrameResult = Result<Frame<Bytes>, BoxError>;
 
-/// The body of a response and its permit. It replays what was read ahead, small frames joined, byte for byte, with length, trailers and errors.
+/// The body of a response and its permit. It replays what was read ahead, small frames joined, byte for byte,
+/// with length, trailers and errors.
 ///
-/// The permit ends when the body has ended (trailers, the end of the stream, or known to be empty), fails or is dropped: the host's delay
-/// counts from then. In HTTP/1.x a body also ends at its stated length.
+/// The permit ends when the body has ended (trailers, the end of the stream, or known to be empty), fails or
+/// is dropped: the host's delay counts from then. In HTTP/1.x a body also ends at its stated length.
 ///
 /// ```
 /// let page = http_body_util::Full::from("<title>A</title>");
@@ -42,7 +45,8 @@ pub(crate) type FrameResult = Result<Frame<Bytes>, BoxError>;
 /// ```
 pub struct ResponseBody<B> {
     replay: VecDeque<FrameResult>,
-    /// Dropped when it has ended, or when it has failed, which closes the connection; then how much was left of it, which its length counts.
+    /// Dropped when it has ended, or when it has failed, which closes the connection; then how much was left
+    /// of it, which its length counts.
     wire: Result<B, SizeHint>,
     permit: Option<Permit>,
     ends_with_its_length: bool,
@@ -51,14 +55,16 @@ pub struct ResponseBody<B> {
 }
 
 impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
-    /// A body that is still unread, of a response of this HTTP version, with the permit of its request, or `None` if another middleware has it.
+    /// A body that is still unread, of a response of this HTTP version, with the permit of its request, or
+    /// `None` if another middleware has it.
     pub fn new(wire: B, version: Version, permit: Option<Permit>) -> Self {
         let mut body = Self {
             replay: VecDeque::new(),
             wire: Ok(wire),
             permit,
-            // RFC 9112 §6.3: a message with a length ends there, also if the client does not say so, as reqwest, which may have a decoder in between.
-            // RFC 9113 §8.1: a stream ends with END_STREAM, which may come later than the last byte, and the server counts the stream until then.
+            // RFC 9112 §6.3: a message with a length ends there, also if the client does not say so, as
+            // reqwest, which may have a decoder in between. RFC 9113 §8.1: a stream ends with END_STREAM,
+            // which may come later than the last byte, and the server counts the stream until then.
             ends_with_its_length: version <= Version::HTTP_11,
             read_timeout: ReadTimeout::new(None),
             lazy: None,
@@ -67,7 +73,8 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         body
     }
 
-    /// Makes the body fail, and its permit end, if the server sends nothing for `limit` while the body is read.
+    /// Makes the body fail, and its permit end, if the server sends nothing for `limit` while the body is
+    /// read.
     #[must_use]
     pub fn with_read_timeout(self, limit: Option<Duration>) -> Self {
         Self { read_timeout: ReadTimeout::new(limit), ..self }
@@ -75,7 +82,8 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
 
     /// Reads until the head has ended (or a limit, the end, an error), and keeps everything for the reader.
     ///
-    /// An error met here is replayed at its place. A server that drips its head is waited for no longer than [`SCAN_TIME_MAX`].
+    /// An error met here is replayed at its place. A server that drips its head is waited for no longer than
+    /// [`SCAN_TIME_MAX`].
     pub(crate) async fn read_head(&mut self, mut head: HeadReader) -> Head {
         let reading = async {
             let mut is_done = false;
@@ -91,14 +99,15 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         head.finish()
     }
 
-    /// Takes what has arrived already, up to a limit, without waiting: a small page whose last byte is here has ended on the
-    /// wire, and its host's permit with it, also if the caller reads it later.
+    /// Takes what has arrived already, up to a limit, without waiting: a small page whose last byte is here
+    /// has ended on the wire, and its host's permit with it, also if the caller reads it later.
     pub(crate) async fn take_what_is_here(&mut self) {
         let mut taken = 0_usize;
         let mut is_patient = true;
         while self.wire.is_ok() && taken < AHEAD_MAX {
             let Poll::Ready(frame) = poll_fn(|context| Poll::Ready(self.poll_wire(context))).await else {
-                // Where the length says that nothing more comes, only the end is to be waited for, and that is the reader's to do.
+                // Where the length says that nothing more comes, only the end is to be waited for, and that
+                // is the reader's to do.
                 if !is_patient || self.is_wire_over() {
                     return;
                 }
@@ -114,8 +123,8 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         }
     }
 
-    /// The first `len` bytes of the body, or what of them is at hand. With `reads_on` they are waited for, up to [`SCAN_TIME_MAX`]. They are
-    /// replayed.
+    /// The first `len` bytes of the body, or what of them is at hand. With `reads_on` they are waited for, up
+    /// to [`SCAN_TIME_MAX`]. They are replayed.
     pub(crate) async fn start(&mut self, len: usize, reads_on: bool) -> Vec<u8> {
         let mut read = self.replayed();
         let reading = async {
@@ -140,7 +149,8 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
         frames.map(Bytes::len).fold(0, usize::saturating_add)
     }
 
-    /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead costs memory by its bytes alone.
+    /// For the reader. A server chooses the size of its frames, so small ones are joined: what is read ahead
+    /// costs memory by its bytes alone.
     fn keep(&mut self, frame: FrameResult) {
         if !self.replay.back_mut().is_some_and(|last| has_joined(last, &frame)) {
             self.replay.push_back(frame);
@@ -170,8 +180,9 @@ impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> ResponseBody<B> {
                 if let (Some(Err(error)), Some(permit)) = (ended, &self.permit)
                     && body_failure_of(&**error) == Failure::EnhanceYourCalm
                 {
-                    // RFC 9113 §7: it backs the host off, as it does in place of a response. A shared store is not awaited here: no other
-                    // process sends before it has the lease of the host, and the backoff goes along with that.
+                    // RFC 9113 §7: it backs the host off, as it does in place of a response. A shared store
+                    // is not awaited here: no other process sends before it has the lease of the host, and
+                    // the backoff goes along with that.
                     permit.failed(Failure::EnhanceYourCalm);
                 }
                 self.wire = Err(self.wire_hint());

@@ -1,7 +1,8 @@
 //! One call, hop by hop, without I/O: each step is a value that is used up, and gives the next one.
 //!
-//! [`Check`] → [`Acquire`] → [`SendRequest`] → [`Sent`] → [`Follow`], which begins again, or [`Done`]. So a client that sends before it has a permit,
-//! or forgets to report a response, does not compile. A step that is dropped ends its call: a request that was not sent gives its permit back.
+//! [`Check`] → [`Acquire`] → [`SendRequest`] → [`Sent`] → [`Follow`], which begins again, or [`Done`]. So a
+//! client that sends before it has a permit, or forgets to report a response, does not compile. A step that
+//! is dropped ends its call: a request that was not sent gives its permit back.
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -49,7 +50,8 @@ pub struct Call<'a> {
     pub(crate) permit: Option<Permit>,
     /// Whether the response is a refusal is seen in its body, and reported then.
     pub(crate) refusals: Option<RefusalReporter>,
-    /// Whether the request of the permit is on the wire. Before that, the permit is given back, and the next request needs no delay.
+    /// Whether the request of the permit is on the wire. Before that, the permit is given back, and the next
+    /// request needs no delay.
     is_sent: bool,
     /// Whether something on the way may have dropped field lines.
     pub(crate) has_lost_fields: bool,
@@ -59,8 +61,8 @@ pub struct Call<'a> {
 }
 
 impl Crawler {
-    /// Begins a call. The user information of `url` is neither checked nor reported. `timeout` limits the time that the call is on the wire, all
-    /// hops together.
+    /// Begins a call. The user information of `url` is neither checked nor reported. `timeout` limits the
+    /// time that the call is on the wire, all hops together.
     pub fn call(&self, options: Options, method: &Method, url: &Url, timeout: Option<Duration>) -> Check<'_> {
         let call = Box::new(Call {
             wait_left: options.max_wait.unwrap_or(self.gate.max_wait()),
@@ -148,7 +150,8 @@ impl Call<'_> {
         let gate = &self.crawler.gate;
         let mut left = self.wait_left;
         if let Some(hop) = may_go {
-            // As long as the redirect that led here asks for. Before robots.txt is checked, because that may change meanwhile.
+            // As long as the redirect that led here asks for. Before robots.txt is checked, because that may
+            // change meanwhile.
             let waited = gate.await_hop(*hop, &self.url, &mut left).await;
             self.spend(left);
             waited?;
@@ -177,7 +180,8 @@ impl Call<'_> {
         Ok(verdict)
     }
 
-    /// Why the page is not requested although it may be: the site disallows the use that it is for. `None` where that is unknown.
+    /// Why the page is not requested although it may be: the site disallows the use that it is for. `None`
+    /// where that is unknown.
     fn purpose_refusal(&self, verdict: &Verdict) -> Option<Denied> {
         // The owner of a site may pass over what its files say.
         if self.override_reason().is_some() {
@@ -206,14 +210,16 @@ impl Call<'_> {
         }
     }
 
-    /// Why the request goes out although robots.txt denies it: for the origin that the caller named, or for all.
+    /// Why the request goes out although robots.txt denies it: for the origin that the caller named, or for
+    /// all.
     fn override_reason(&self) -> Option<&Arc<str>> {
         let for_one = self.options.ignore_robots.as_deref();
         let for_one = for_one.filter(|(origin, _)| Origin::of(&self.url).is_ok_and(|url| url == *origin));
         for_one.map(|(_, why)| why).or(self.crawler.settings.report_only.as_ref())
     }
 
-    /// Adds what is offered unasked, and signs the request, if requests are signed. A signature is valid for seconds, and for this request as it is.
+    /// Adds what is offered unasked, and signs the request, if requests are signed. A signature is valid for
+    /// seconds, and for this request as it is.
     fn sign(&mut self, headers: &mut HeaderMap) -> Result<(), Denied> {
         let Crawler { gate, settings, .. } = self.crawler;
         self.given.offer(&settings.challenges, &self.url, headers);
@@ -227,7 +233,8 @@ impl Call<'_> {
         Ok(())
     }
 
-    /// Reports a response to its host, which is backed off if the response asks for that, and held if it refuses us time after time.
+    /// Reports a response to its host, which is backed off if the response asks for that, and held if it
+    /// refuses us time after time.
     fn observe(&mut self, ResponseHead { status, headers, .. }: ResponseHead<'_>) {
         let Some(permit) = &self.permit else { return };
         let reporter = permit.refusals();
@@ -319,12 +326,14 @@ impl Call<'_> {
         if settings.challenges.is_empty() || !head.is_repeatable {
             return false;
         }
-        // Within what the call may still wait. Else the response is the caller's: by 429 it may have backed its host off.
+        // Within what the call may still wait. Else the response is the caller's: by 429 it may have backed
+        // its host off.
         let is_due = gate.next_slot(&self.url).is_ok_and(|slot| slot.wait <= self.wait_left);
         is_due && self.given.answer(&settings.challenges, &self.url, head)
     }
 
-    /// The hops that redirected. A request that was repeated with what its server asked for was not redirected.
+    /// The hops that redirected. A request that was repeated with what its server asked for was not
+    /// redirected.
     fn redirects(&self) -> impl Iterator<Item = &Hop> {
         self.history.hops().iter().filter(|hop| hop.status.is_redirection() && !hop.is_repeated)
     }
@@ -364,7 +373,8 @@ impl Drop for Call<'_> {
     }
 }
 
-/// A call that ended with a refusal. It has been reported to the observers. If a response is refused, its permit ends with this.
+/// A call that ended with a refusal. It has been reported to the observers. If a response is refused, its
+/// permit ends with this.
 ///
 /// ```
 /// fn shown(refused: &abide_http::Refused) -> String {
@@ -435,7 +445,8 @@ impl<'a> Check<'a> {
         Done { call: self.call, has_sure_end: false }
     }
 
-    /// Makes the fields of the request name this crawler, and only the site of its URL, and checks robots.txt.
+    /// Makes the fields of the request name this crawler, and only the site of its URL, and checks
+    /// robots.txt.
     ///
     /// # Errors
     /// A refusal of any kind.
@@ -500,8 +511,8 @@ impl<'a> SendRequest<'a> {
     /// Reports that the client was not ready for a while.
     ///
     /// # Errors
-    /// The host was backed off meanwhile, or rules may have changed: the permit is returned, because robots.txt may need it, and the call continues
-    /// with this step.
+    /// The host was backed off meanwhile, or rules may have changed: the permit is returned, because
+    /// robots.txt may need it, and the call continues with this step.
     pub fn was_late(mut self) -> Result<Self, Check<'a>> {
         let now = match self.verdict.override_reason() {
             Some(_) => Some(self.verdict.clone()),
@@ -522,8 +533,8 @@ impl<'a> SendRequest<'a> {
         }
     }
 
-    /// Adds to the fields what is offered unasked, and the signature, if requests are signed. Send the request right after that, without redirects
-    /// and hidden retries.
+    /// Adds to the fields what is offered unasked, and the signature, if requests are signed. Send the
+    /// request right after that, without redirects and hidden retries.
     ///
     /// # Errors
     /// [`DeniedKind::NotSigned`].
@@ -545,8 +556,9 @@ pub struct Sent<'a> {
 }
 
 impl<'a> Sent<'a> {
-    /// Whether the request may go out once more, under the same permit, because its server has not responded on a connection that was kept
-    /// (RFC 9112 §9.3.1), or wants another protocol: only if it may be processed twice, and costs nothing.
+    /// Whether the request may go out once more, under the same permit, because its server has not responded
+    /// on a connection that was kept (RFC 9112 §9.3.1), or wants another protocol: only if it may be
+    /// processed twice, and costs nothing.
     pub fn may_send_again(&self) -> bool {
         self.method.is_idempotent() && !self.given.is_offer() && self.timeout() != Some(Duration::ZERO)
     }
@@ -563,12 +575,14 @@ impl<'a> Sent<'a> {
         }
     }
 
-    /// Something on the way, such as a cache, may have dropped field lines of the response: nothing is known but what is stated.
+    /// Something on the way, such as a cache, may have dropped field lines of the response: nothing is known
+    /// but what is stated.
     pub fn lost_fields(&mut self) {
         self.call.has_lost_fields = true;
     }
 
-    /// Reports that the request was not sent after all: its permit is returned, and the next request needs no delay.
+    /// Reports that the request was not sent after all: its permit is returned, and the next request needs no
+    /// delay.
     pub fn not_sent(&mut self) {
         self.call.not_sent();
     }
@@ -576,8 +590,8 @@ impl<'a> Sent<'a> {
     /// Reports the head of the response. A backoff that it asks for is in the shared store afterwards.
     ///
     /// # Errors
-    /// [`DeniedKind::RedirectBypass`] if it is the response to another URL: the client has followed a redirect past the gate.
-    /// [`DeniedKind::TooManyRedirects`].
+    /// [`DeniedKind::RedirectBypass`] if it is the response to another URL: the client has followed a
+    /// redirect past the gate. [`DeniedKind::TooManyRedirects`].
     pub async fn answered(self, head: ResponseHead<'_>) -> Result<Answered<'a>, Refused> {
         let Self { mut call, verdict } = self;
         call.observe(head);
@@ -611,8 +625,9 @@ impl<'a> Sent<'a> {
         self.call.refuse(denied)
     }
 
-    /// Reports that there is no response, because of `failure`; `None` if the host is not the reason. The error, which is the caller's, is logged: its
-    /// innermost cause alone, because the texts around that may contain the URL.
+    /// Reports that there is no response, because of `failure`; `None` if the host is not the reason. The
+    /// error, which is the caller's, is logged: its innermost cause alone, because the texts around that may
+    /// contain the URL.
     ///
     /// # Errors
     /// The refusal, if the request was not sent because its address must not be contacted.
@@ -672,8 +687,9 @@ impl<'a> Follow<'a> {
         Done { call: self.call, has_sure_end: false }
     }
 
-    /// Drops the response, which ends its permit, and goes where it leads. `headers`, those of the request before as its caller made them, become
-    /// those of the next one: no credentials to another origin, no signature, no offer to pay, nothing about a body that is not sent.
+    /// Drops the response, which ends its permit, and goes where it leads. `headers`, those of the request
+    /// before as its caller made them, become those of the next one: no credentials to another origin, no
+    /// signature, no offer to pay, nothing about a body that is not sent.
     pub fn follow<R>(self, response: R, headers: &mut HeaderMap) -> Check<'a> {
         let Self { mut call, next } = self;
         drop(response);

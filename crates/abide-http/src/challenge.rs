@@ -1,7 +1,8 @@
 //! What a crawler gives to a server that asks for something: a signature, a licence, a price.
 //!
-//! There is one hook. Each response is shown to it, and what it adds goes out with the same request once more, checked and rate-limited like any
-//! other, and once in a call for each hook. Signing when asked is a hook like those of the caller; licences and prices are hooks of `abide-identity`.
+//! There is one hook. Each response is shown to it, and what it adds goes out with the same request once
+//! more, checked and rate-limited like any other, and once in a call for each hook. Signing when asked is a
+//! hook like those of the caller; licences and prices are hooks of `abide-identity`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +14,8 @@ use abide_gate::{SignRequest, caught};
 
 use crate::call::ResponseHead;
 
-/// Answers what servers ask for: [`CrawlerBuilder::answer_challenges`](crate::CrawlerBuilder::answer_challenges).
+/// Answers what servers ask for:
+/// [`CrawlerBuilder::answer_challenges`](crate::CrawlerBuilder::answer_challenges).
 ///
 /// ```
 /// use abide_http::{ChallengeAnswer, AnswerChallenge, Challenge};
@@ -35,9 +37,11 @@ use crate::call::ResponseHead;
 /// }
 /// ```
 pub trait AnswerChallenge: fmt::Debug + Send + Sync {
-    /// Adds fields to `request`, which is sent once more if this returns anything but [`ChallengeAnswer::Nothing`]. A panic is `Nothing`.
+    /// Adds fields to `request`, which is sent once more if this returns anything but
+    /// [`ChallengeAnswer::Nothing`]. A panic is `Nothing`.
     ///
-    /// Without a response the request is about to be sent for the first time: for what is offered before anybody asks.
+    /// Without a response the request is about to be sent for the first time: for what is offered before
+    /// anybody asks.
     fn answer(&self, challenge: &Challenge<'_>, request: &mut HeaderMap) -> ChallengeAnswer;
 }
 
@@ -68,11 +72,14 @@ pub struct Challenge<'r> {
 pub enum ChallengeAnswer {
     /// Nothing: the response is the caller's.
     Nothing,
-    /// The fields that were added. Those of a redirect are dropped as it says: credentials stay within their origin.
+    /// The fields that were added. Those of a redirect are dropped as it says: credentials stay within their
+    /// origin.
     Fields,
-    /// The fields that were added, and what is told how the request that has them ended. Such a request is never sent twice.
+    /// The fields that were added, and what is told how the request that has them ended. Such a request is
+    /// never sent twice.
     Offer(Settle),
-    /// A signature, made right before the request is sent, in place of that of all requests. It ends with a redirect.
+    /// A signature, made right before the request is sent, in place of that of all requests. It ends with a
+    /// redirect.
     Signature(Arc<dyn SignRequest>),
 }
 

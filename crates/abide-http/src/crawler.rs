@@ -1,6 +1,8 @@
-//! What all calls of a crawler share: its identity, its gate and its settings, whatever client it uses; and the options of one request.
+//! What all calls of a crawler share: its identity, its gate and its settings, whatever client it uses; and
+//! the options of one request.
 //!
-//! The builders of `abide` and `abide-tower` build one, and have no settings besides it: two clients of one crawler cannot differ in what they obey.
+//! The builders of `abide` and `abide-tower` build one, and have no settings besides it: two clients of one
+//! crawler cannot differ in what they obey.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,12 +100,14 @@ impl Crawler {
         &self.gate
     }
 
-    /// Checks whether `url` may be fetched: its robots.txt, and what the pages are [for](CrawlerBuilder::purpose). This may fetch robots.txt, and the
-    /// tdmrep.json that [is fetched](CrawlerBuilder::fetch_tdmrep), never `url`, and acquires no permit for it. `left` is how long this may wait for
-    /// permits of these files. The wait is taken from it.
+    /// Checks whether `url` may be fetched: its robots.txt, and what the pages are
+    /// [for](CrawlerBuilder::purpose). This may fetch robots.txt, and the tdmrep.json that [is
+    /// fetched](CrawlerBuilder::fetch_tdmrep), never `url`, and acquires no permit for it. `left` is how long
+    /// this may wait for permits of these files. The wait is taken from it.
     ///
     /// # Errors
-    /// A refusal that is not a verdict of robots.txt: an unsupported URL, a refused address, a file that was deferred, a use that the site disallows.
+    /// A refusal that is not a verdict of robots.txt: an unsupported URL, a refused address, a file that was
+    /// deferred, a use that the site disallows.
     pub async fn check(&self, url: &Url, left: &mut Duration) -> Result<Verdict, Denied> {
         let (verdict, tdmrep) = self.check_files(url, left).await?;
         match self.purpose_refusal(&verdict, &tdmrep, url).filter(|_| verdict.is_allowed()) {
@@ -126,8 +130,8 @@ impl Crawler {
         Ok((verdict, tdmrep))
     }
 
-    /// Why `url` is not requested for what the pages are for: robots.txt or tdmrep.json disallow it. `None` where no purpose is declared, and where
-    /// they allow it, state nothing, or are unknown.
+    /// Why `url` is not requested for what the pages are for: robots.txt or tdmrep.json disallow it. `None`
+    /// where no purpose is declared, and where they allow it, state nothing, or are unknown.
     pub(crate) fn purpose_refusal(&self, verdict: &Verdict, tdmrep: &Tdmrep, url: &Url) -> Option<Denied> {
         let usage = self.settings.purpose.as_ref()?;
         let answer = with_site(Preferences::new(&self.settings.read), verdict, tdmrep, url).answer(usage);
@@ -170,26 +174,29 @@ pub struct CrawlerBuilder {
 }
 
 impl CrawlerBuilder {
-    /// Adds a further product token, such as `ExampleBot` after `ExampleBot-News`. In a robots.txt, the first token that has a group
-    /// counts; for permissions, every token counts.
+    /// Adds a further product token, such as `ExampleBot` after `ExampleBot-News`. In a robots.txt, the first
+    /// token that has a group counts; for permissions, every token counts.
     pub fn fallback(mut self, token: &str) -> Self {
         self.fallbacks.push(token.to_owned());
         self
     }
 
-    /// Goes by the rules of robots.txt for other crawlers than this one, which still sends its own name: the first of these tokens that has a
-    /// group counts. For tools that ask what a site allows others; who fetches pages so breaks the rules that are meant for him.
+    /// Goes by the rules of robots.txt for other crawlers than this one, which still sends its own name: the
+    /// first of these tokens that has a group counts. For tools that ask what a site allows others; who
+    /// fetches pages so breaks the rules that are meant for him.
     pub fn danger_rules_of(mut self, token: &str) -> Self {
         self.rules_of.push(token.to_owned());
         self
     }
 
-    /// The User-Agent of every request that has none. It must contain the first product token (RFC 9309 §2.2.1). Default: that token.
+    /// The User-Agent of every request that has none. It must contain the first product token (RFC 9309
+    /// §2.2.1). Default: that token.
     pub fn user_agent(self, header: &str) -> Self {
         Self { user_agent: Some(header.to_owned()), ..self }
     }
 
-    /// How robots.txt is fetched, how hosts are rate-limited, which addresses may be contacted, and where that is stored.
+    /// How robots.txt is fetched, how hosts are rate-limited, which addresses may be contacted, and where
+    /// that is stored.
     pub fn gate(self, change: impl FnOnce(GateBuilder) -> GateBuilder) -> Self {
         Self { gate: change(self.gate), ..self }
     }
@@ -211,18 +218,20 @@ impl CrawlerBuilder {
         self
     }
 
-    /// Adds a policy token: if a group of robots.txt names `token` and disallows a URL, the content must not be used in this way. It never
-    /// decides whether the URL is fetched. With `fallback`, the `*` group counts where no group names the token. The result is part of
+    /// Adds a policy token: if a group of robots.txt names `token` and disallows a URL, the content must not
+    /// be used in this way. It never decides whether the URL is fetched. With `fallback`, the `*` group
+    /// counts where no group names the token. The result is part of
     /// [`FetchInfo::preferences`](crate::FetchInfo::preferences).
     pub fn policy_token(mut self, token: &str, usage: Usage, fallback: bool) -> Self {
         self.policies.push((token.to_owned(), usage, fallback));
         self
     }
 
-    /// Fetches the `/.well-known/tdmrep.json` of a site before its first page, as a page is fetched: checked against robots.txt, rate-limited, each of
-    /// at most 5 redirects checked, at most 512,000 bytes. It is kept in memory for at most 24 hours, or for three of the host's delays if these are
-    /// longer. 404 and 410 mean that there is none. If it can't be fetched, the last good copy applies, and it is tried again after 1 minute, doubling
-    /// to 1 hour; without a copy, the preferences are unknown. Off by default.
+    /// Fetches the `/.well-known/tdmrep.json` of a site before its first page, as a page is fetched: checked
+    /// against robots.txt, rate-limited, each of at most 5 redirects checked, at most 512,000 bytes. It is
+    /// kept in memory for at most 24 hours, or for three of the host's delays if these are longer. 404 and
+    /// 410 mean that there is none. If it can't be fetched, the last good copy applies, and it is tried again
+    /// after 1 minute, doubling to 1 hour; without a copy, the preferences are unknown. Off by default.
     pub fn fetch_tdmrep(self) -> Self {
         Self { tdmrep: Some(OnUnknown::Go), ..self }
     }
@@ -233,10 +242,12 @@ impl CrawlerBuilder {
         Self { tdmrep: Some(OnUnknown::Refuse), ..self }
     }
 
-    /// Declares what the pages are for, such as [`Usage::TrainAi`]. A URL for which robots.txt, or the tdmrep.json that
-    /// [is fetched](Self::fetch_tdmrep), disallows that use is not requested:
-    /// [`DeniedKind::Purpose`](abide_gate::DeniedKind::Purpose). Where they are unset or unknown, it is, because the response may say more:
-    /// then ask [`FetchInfo::allows_purpose`](crate::FetchInfo::allows_purpose), which unites all places. Default: none.
+    /// Declares what the pages are for, such as [`Usage::TrainAi`]. A URL for which robots.txt, or the
+    /// tdmrep.json that [is fetched](Self::fetch_tdmrep), disallows that use is not requested:
+    /// [`DeniedKind::Purpose`](abide_gate::DeniedKind::Purpose). Where they are unset or unknown, it is,
+    /// because the response may say more:
+    /// then ask [`FetchInfo::allows_purpose`](crate::FetchInfo::allows_purpose), which unites all places.
+    /// Default: none.
     pub fn purpose(mut self, usage: Usage) -> Self {
         self.settings.purpose = Some(usage);
         self
@@ -254,21 +265,23 @@ impl CrawlerBuilder {
         self
     }
 
-    /// Signs every request, robots.txt and each redirect hop included, for instance with a `WebBotAuth` of `abide-identity`. Default: off, because
-    /// some sites treat a signed crawler worse.
+    /// Signs every request, robots.txt and each redirect hop included, for instance with a `WebBotAuth` of
+    /// `abide-identity`. Default: off, because some sites treat a signed crawler worse.
     pub fn sign_requests(self, signer: impl SignRequest + 'static) -> Self {
         Self { signer: Some(Arc::new(signer)), ..self }
     }
 
-    /// Adds a hook that answers what servers ask for, such as a `PaymentPolicy` or `LicenseTokens` of `abide-identity`. The hooks are asked in the
-    /// order in which they were added, for signatures first. Default: none.
+    /// Adds a hook that answers what servers ask for, such as a `PaymentPolicy` or `LicenseTokens` of
+    /// `abide-identity`. The hooks are asked in the order in which they were added, for signatures first.
+    /// Default: none.
     pub fn answer_challenges(mut self, hook: impl AnswerChallenge + 'static) -> Self {
         self.settings.challenges.push(Arc::new(hook));
         self
     }
 
-    /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your own pages. The verdict of each
-    /// hop has the denial and the reason `why`. The rate limit and the site's `Crawl-delay` stay.
+    /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your
+    /// own pages. The verdict of each hop has the denial and the reason `why`. The rate limit and the site's
+    /// `Crawl-delay` stay.
     pub fn danger_report_only(mut self, why: &str) -> Self {
         self.settings.report_only = Some(why.into());
         self
@@ -338,7 +351,8 @@ pub enum BuildError {
     /// A product token is invalid.
     #[error("the product token cannot be used")]
     Token(#[source] InvalidText),
-    /// The User-Agent does not contain the first product token, so a site could not tell whose rules to write.
+    /// The User-Agent does not contain the first product token, so a site could not tell whose rules to
+    /// write.
     #[error(
         "expected a User-Agent that contains the product token {token:?}, found {user_agent:?}; write it as \
          \"{token}/1.0 (+https://example.com/bot)\""
@@ -355,8 +369,9 @@ pub enum BuildError {
         /// The User-Agent given.
         user_agent: String,
     },
-    /// The current tokio runtime has no timers, so no request could wait for a permit. Outside of a runtime, this is only detected by the
-    /// first request that must wait: [`DeniedKind::NoTimers`](abide_gate::DeniedKind::NoTimers).
+    /// The current tokio runtime has no timers, so no request could wait for a permit. Outside of a runtime,
+    /// this is only detected by the first request that must wait:
+    /// [`DeniedKind::NoTimers`](abide_gate::DeniedKind::NoTimers).
     #[error(
         "expected a tokio runtime with timers, found none; call enable_time or enable_all on tokio::runtime::Builder"
     )]
@@ -393,7 +408,8 @@ impl Options {
         Self::default()
     }
 
-    /// How long this call may wait for permits, all hops together. A call that would wait longer is deferred at once.
+    /// How long this call may wait for permits, all hops together. A call that would wait longer is deferred
+    /// at once.
     pub fn with_max_wait(self, wait: Duration) -> Self {
         Self { max_wait: Some(wait), ..self }
     }
@@ -410,8 +426,8 @@ impl Options {
 
     /// Ignores the robots.txt of `origin`, for the reason `why`, for instance on your own site.
     ///
-    /// Each such request is logged and counted, and its verdict names the reason. Other origins are checked as always, also after a
-    /// redirect, and the rate limit stays.
+    /// Each such request is logged and counted, and its verdict names the reason. Other origins are checked
+    /// as always, also after a redirect, and the rate limit stays.
     pub fn danger_ignore_robots(self, origin: Origin, why: &str) -> Self {
         Self { ignore_robots: Some(Box::new((origin, why.into()))), ..self }
     }

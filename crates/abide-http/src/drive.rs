@@ -1,7 +1,8 @@
-//! A whole adapter for a client that can send one request: the driver of a call, and robots.txt by the same client.
+//! A whole adapter for a client that can send one request: the driver of a call, and robots.txt by the same
+//! client.
 //!
-//! `abide` and `abide-tower` have drivers of their own, because they stand between middlewares and services of others. Any other client needs only to
-//! say how a request is sent, and what failed.
+//! `abide` and `abide-tower` have drivers of their own, because they stand between middlewares and services
+//! of others. Any other client needs only to say how a request is sent, and what failed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,12 +32,14 @@ pub trait Transport: Send + Sync + 'static {
     /// The body of a response.
     type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static;
 
-    /// Sends one request: without following redirects, repeating it, and undoing content codings, or robots.txt could lose rules. Of the addresses of a
-    /// name only those may be used that [`permitted_addresses`](crate::permitted_addresses) returns. A `SocketAddr` among the extensions of the
-    /// response is the address that sent it.
+    /// Sends one request: without following redirects, repeating it, and undoing content codings, or
+    /// robots.txt could lose rules. Of the addresses of a name only those may be used that
+    /// [`permitted_addresses`](crate::permitted_addresses) returns. A `SocketAddr` among the extensions of
+    /// the response is the address that sent it.
     fn send(&self, request: Outgoing) -> impl Future<Output = Result<Response<Self::Body>, BoxError>> + Send;
 
-    /// What a request met that failed; `None` if the host has no part in it. Default: [`failure_of`], else [`Failure::Other`].
+    /// What a request met that failed; `None` if the host has no part in it. Default: [`failure_of`], else
+    /// [`Failure::Other`].
     fn failure(&self, error: &BoxError) -> Option<Failure> {
         if is_of_the_caller(&**error) {
             return None;
@@ -44,8 +47,9 @@ pub trait Transport: Send + Sync + 'static {
         Some(failure_of(&**error).unwrap_or(Failure::Other))
     }
 
-    /// Whether the request may go out once more under its permit, if it may be processed twice: the server has closed a kept connection before it
-    /// responded (RFC 9112 §9.3.1). Default: no, which is right for a client that opens a connection for each request.
+    /// Whether the request may go out once more under its permit, if it may be processed twice: the server
+    /// has closed a kept connection before it responded (RFC 9112 §9.3.1). Default: no, which is right for a
+    /// client that opens a connection for each request.
     fn may_send_again(&self, _error: &BoxError) -> bool {
         false
     }
@@ -68,7 +72,8 @@ pub struct Outgoing {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
-    /// How long the call may be on the wire, all hops together. A transport that gets the request keeps to it until the body has ended.
+    /// How long the call may be on the wire, all hops together. A transport that gets the request keeps to
+    /// it until the body has ended.
     pub timeout: Option<Duration>,
 }
 
@@ -105,8 +110,8 @@ pub enum NoResponse {
     },
 }
 
-/// Drives a call with a transport: each hop is checked, rate-limited and sent, and the last response is read for permissions. A server that sends
-/// nothing for `read_timeout` has failed.
+/// Drives a call with a transport: each hop is checked, rate-limited and sent, and the last response is read
+/// for permissions. A server that sends nothing for `read_timeout` has failed.
 ///
 /// # Errors
 /// [`NoResponse`].

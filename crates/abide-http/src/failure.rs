@@ -1,6 +1,7 @@
 //! From the error of an HTTP client to a [`Failure`].
 //!
-//! Clients differ in their error types and agree in those below: the errors of I/O, hyper, h2 and rustls, found by type in the chain of sources.
+//! Clients differ in their error types and agree in those below: the errors of I/O, hyper, h2 and rustls,
+//! found by type in the chain of sources.
 
 use std::error::Error;
 use std::io;
@@ -9,7 +10,8 @@ use abide_gate::Failure;
 
 use crate::permitted_addresses::NoAddress;
 
-/// Why a request got no response. `None` if neither the error nor its sources say so; then the host may not be the reason.
+/// Why a request got no response. `None` if neither the error nor its sources say so; then the host may not
+/// be the reason.
 ///
 /// Only rustls reports what was wrong with a certificate (feature `rustls`).
 ///
@@ -26,11 +28,12 @@ pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {
         Some(NoAddress::None(_)) => return Some(Failure::Dns),
         None => {}
     }
-    // hyper-util's connector keeps the type of its error to itself, and a resolver's errors are of any type. What remains is the whole text
-    // of that error; `failures.rs` in the tests of abide-tower pins it.
+    // hyper-util's connector keeps the type of its error to itself, and a resolver's errors are of any type.
+    // What remains is the whole text of that error; `failures.rs` in the tests of abide-tower pins it.
     if let Some(error) = sources(error).find(|error| error.to_string() == "dns error") {
-        // Two failures of the name close a host for an hour, so a look-up that may succeed later is none. The system's resolver has texts
-        // alone: in glibc "Temporary failure in name resolution", in musl "Try again", in Windows "a temporary error".
+        // Two failures of the name close a host for an hour, so a look-up that may succeed later is none. The
+        // system's resolver has texts alone: in glibc "Temporary failure in name resolution", in musl "Try
+        // again", in Windows "a temporary error".
         let text = root_cause(error).to_string().to_ascii_lowercase();
         let is_passing = text.contains("temporary") || text.contains("try again");
         return Some(if is_passing { Failure::Connect } else { Failure::Dns });
@@ -39,15 +42,18 @@ pub fn failure_of(error: &(dyn Error + 'static)) -> Option<Failure> {
     sources(error).filter_map(of_link).last()
 }
 
-/// Whether the caller is the reason, as where the body of its request failed: then the host has no part in it.
+/// Whether the caller is the reason, as where the body of its request failed: then the host has no part in
+/// it.
 pub fn is_of_the_caller(error: &(dyn Error + 'static)) -> bool {
     sources(error).any(|error| error.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_user))
 }
 
-/// Whether the connection was closed before there was a response. That says nothing of the request if the connection was kept from one before: the
-/// server may have closed it while the request was on its way, so one that is idempotent can be sent again (RFC 9112 §9.3.1).
+/// Whether the connection was closed before there was a response. That says nothing of the request if the
+/// connection was kept from one before: the server may have closed it while the request was on its way, so
+/// one that is idempotent can be sent again (RFC 9112 §9.3.1).
 pub fn is_hang_up(error: &(dyn Error + 'static)) -> bool {
-    // RFC 9113 §6.8: a GOAWAY without an error closes a connection. A stream that was reset was refused by itself.
+    // RFC 9113 §6.8: a GOAWAY without an error closes a connection. A stream that was reset was refused by
+    // itself.
     let is_closed = |error: &h2::Error| error.is_io() || error.reason() == Some(h2::Reason::NO_ERROR);
     failure_of(error) == Some(Failure::Reset)
         && sources(error)
@@ -68,7 +74,8 @@ pub fn body_failure_of(error: &(dyn Error + 'static)) -> Failure {
     }
 }
 
-/// The innermost source of an error, or the error itself. It says what happened; the texts around it may hold the URL.
+/// The innermost source of an error, or the error itself. It says what happened; the texts around it may hold
+/// the URL.
 pub fn root_cause<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
     std::iter::successors(Some(error), |&error| error.source()).last().unwrap_or(error)
 }
@@ -107,7 +114,8 @@ fn of_link(error: &(dyn Error + 'static)) -> Option<Failure> {
             _ => Failure::Protocol,
         })
     } else if error.is::<tokio::time::error::Elapsed>() || error.to_string() == "request timed out" {
-        // The text is that of tower's `Elapsed`, whose type would bring all of tower. `failures.rs` in the tests of abide-tower pins it.
+        // The text is that of tower's `Elapsed`, whose type would bring all of tower. `failures.rs` in the
+        // tests of abide-tower pins it.
         Some(Failure::Timeout)
     } else {
         None

@@ -1,9 +1,12 @@
-//! What is reported of a call: the fetch info of its response, and its spans and events in `tracing` (feature).
+//! What is reported of a call: the fetch info of its response, and its spans and events in `tracing`
+//! (feature).
 //!
-//! The caller has only the response in hand, so all that a call has found out travels with it, attached to its extensions: the hops that led to
-//! it, verdicts, waits and permissions. What a page permits is read when it is asked for: most callers ask little of it.
+//! The caller has only the response in hand, so all that a call has found out travels with it, attached to
+//! its extensions: the hops that led to it, verdicts, waits and permissions. What a page permits is read when
+//! it is asked for: most callers ask little of it.
 //!
-//! Spans and events show origins, never a path, a header field or a body, and are the same for both clients. `docs/observability.md` lists the names.
+//! Spans and events show origins, never a path, a header field or a body, and are the same for both clients.
+//! `docs/observability.md` lists the names.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -84,13 +87,15 @@ impl FetchInfo {
         self.history.hops()
     }
 
-    /// The verdict of the last hop. Of a response that was only [read](crate::Crawler::read): what is known now, without I/O.
+    /// The verdict of the last hop. Of a response that was only [read](crate::Crawler::read): what is known
+    /// now, without I/O.
     pub fn verdict(&self) -> Option<&Verdict> {
         self.site().map(|(_, verdict, _)| verdict)
     }
 
-    /// Whether what stands before the site has answered in its place: a challenge or a block page, whatever its status. Then this is not the page:
-    /// its permissions and preferences are unknown, and nothing is kept of it. abide never solves a challenge.
+    /// Whether what stands before the site has answered in its place: a challenge or a block page, whatever
+    /// its status. Then this is not the page: its permissions and preferences are unknown, and nothing is
+    /// kept of it. abide never solves a challenge.
     ///
     /// ```
     /// fn is_the_page(info: &abide_http::FetchInfo) -> bool {
@@ -113,7 +118,8 @@ impl FetchInfo {
 
     /// What the site permits you to do with the page, as far as is known now. Each call reads it again.
     ///
-    /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that far.
+    /// With [`Scan::Lazy`](crate::Scan::Lazy) the head's part is missing until the body has been read that
+    /// far.
     pub fn permissions(&self) -> Permissions {
         let Self { read, fields, outcome, .. } = self;
         if let Some(refusal) = &self.refusal {
@@ -129,9 +135,9 @@ impl FetchInfo {
 
     /// What the site says about *uses* of the content: AI training, search, text and data mining.
     ///
-    /// Read from the robots.txt of the last hop (draft-ietf-aipref-attach: "the copy of robots.txt that is current at the time of the
-    /// fetch"), the response's fields, and the metas of its head. They decide whether a page is fetched only where a
-    /// [purpose](crate::CrawlerBuilder::purpose) is declared.
+    /// Read from the robots.txt of the last hop (draft-ietf-aipref-attach: "the copy of robots.txt that is
+    /// current at the time of the fetch"), the response's fields, and the metas of its head. They decide
+    /// whether a page is fetched only where a [purpose](crate::CrawlerBuilder::purpose) is declared.
     ///
     /// ```
     /// # fn may_train(info: &abide_http::FetchInfo) -> bool {
@@ -180,9 +186,9 @@ impl FetchInfo {
         self.purpose.as_ref()
     }
 
-    /// Whether the page may be used for what the crawler has [declared](crate::CrawlerBuilder::purpose): yes, no, unset or unknown. It unites
-    /// what robots.txt and tdmrep.json state with the response fields and the page's head, and counts `noai` too. Unknown if no purpose was
-    /// declared.
+    /// Whether the page may be used for what the crawler has [declared](crate::CrawlerBuilder::purpose): yes,
+    /// no, unset or unknown. It unites what robots.txt and tdmrep.json state with the response fields and the
+    /// page's head, and counts `noai` too. Unknown if no purpose was declared.
     pub fn allows_purpose(&self) -> Answer {
         match &self.purpose {
             Some(usage) => self.preferences().with_noai(&self.permissions()).answer(usage),
@@ -190,8 +196,8 @@ impl FetchInfo {
         }
     }
 
-    /// The URLs of licence terms for the content (RSL 1.0), as written, each with its place: the robots.txt of the last hop, `Link` fields,
-    /// or the head. abide does not fetch the documents.
+    /// The URLs of licence terms for the content (RSL 1.0), as written, each with its place: the robots.txt
+    /// of the last hop, `Link` fields, or the head. abide does not fetch the documents.
     pub fn licenses(&self) -> Vec<(Box<str>, Provenance)> {
         let (rules, permissions) = (self.verdict().and_then(Verdict::rules), self.permissions());
         let rules = rules.map(|entry| entry.rules());
@@ -204,7 +210,8 @@ impl FetchInfo {
         }
     }
 
-    /// The parameters of `WWW-Authenticate: License`, if there is one, names in lower case: with 401 or 402 the content is for licensees only.
+    /// The parameters of `WWW-Authenticate: License`, if there is one, names in lower case: with 401 or 402
+    /// the content is for licensees only.
     pub fn license_challenge(&self) -> Option<Vec<(String, String)>> {
         license_challenge(self.fields.lines())
     }
@@ -217,7 +224,8 @@ impl FetchInfo {
 
     /// Waits until the head was read to its end, or the body was dropped, and returns the permissions.
     ///
-    /// Resolves at once unless [`Scan::Lazy`](crate::Scan::Lazy) is in use; then the caller must read or drop the body.
+    /// Resolves at once unless [`Scan::Lazy`](crate::Scan::Lazy) is in use; then the caller must read or drop
+    /// the body.
     pub fn settled(&self) -> impl Future<Output = Permissions> + Send + 'static + use<> {
         // Without the hops, which it does not need.
         let (read, fields, outcome) = (self.read.clone(), self.fields.clone(), self.outcome.clone());
@@ -276,8 +284,8 @@ pub(crate) fn with_robots(preferences: Preferences, verdict: &Verdict, url: &Url
 
 /// The hops of one call, first to last.
 ///
-/// `abide` also puts it into the *request's* extensions if a call ends with an error: a network error is the client's own, so that a retry
-/// above can recognize it, and has no room for the hops.
+/// `abide` also puts it into the *request's* extensions if a call ends with an error: a network error is the
+/// client's own, so that a retry above can recognize it, and has no room for the hops.
 ///
 /// ```
 /// use abide_http::RedirectHistory;
@@ -460,7 +468,8 @@ impl CallSpan {
         }
     }
 
-    /// The span of a hop, `abide.hop`, from now, before its permit is acquired, to the head of its response. Before it `number` hops were answered.
+    /// The span of a hop, `abide.hop`, from now, before its permit is acquired, to the head of its response.
+    /// Before it `number` hops were answered.
     pub(crate) fn hop(number: usize, url: &Url) -> Self {
         Self {
             #[cfg(feature = "tracing")]

@@ -1,6 +1,8 @@
-//! Who asks, and whose site: product tokens, the User-Agent that must name the first of them, and the `Host` that must be that of the URL.
+//! Who asks, and whose site: product tokens, the User-Agent that must name the first of them, and the `Host`
+//! that must be that of the URL.
 //!
-//! Rules are those of the URL and of the tokens, pages those of the `Host` and the User-Agent that are sent, so they must agree.
+//! Rules are those of the URL and of the tokens, pages those of the `Host` and the User-Agent that are sent,
+//! so they must agree.
 
 use http::header::{Entry, HOST, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
@@ -10,8 +12,8 @@ use crate::crawler::BuildError;
 use abide_gate::DeniedKind;
 use abide_robots::ProductToken;
 
-/// The identity of a crawler, checked: sites can tell from its requests whose rules to write (RFC 9309 §2.2.1: the product token
-/// "SHOULD be a substring of the identification string that the crawler sends").
+/// The identity of a crawler, checked: sites can tell from its requests whose rules to write (RFC 9309
+/// §2.2.1: the product token "SHOULD be a substring of the identification string that the crawler sends").
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     /// The product tokens, first choice first. Never empty.
@@ -70,8 +72,8 @@ fn names(user_agent: &[u8], token: &ProductToken) -> bool {
     user_agent.windows(token.len()).any(|window| window.eq_ignore_ascii_case(token))
 }
 
-/// The first `Host` field that does not name the authority of `url`. With one, the site that answers is not the site whose
-/// robots.txt was asked (RFC 9110 §7.2: the field is "the target URI's authority component").
+/// The first `Host` field that does not name the authority of `url`. With one, the site that answers is not
+/// the site whose robots.txt was asked (RFC 9110 §7.2: the field is "the target URI's authority component").
 ///
 /// The port may be left out where it is the scheme's own; names are compared without case.
 ///

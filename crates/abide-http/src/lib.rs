@@ -1,8 +1,9 @@
 //! One call of a crawler, hop by hop, without I/O.
 //!
-//! A call is a chain of steps. Each is a value that is used up and gives the next one, and an HTTP client does what it says, whatever its types. `abide`
-//! (reqwest) and `abide-tower` (hyper) are built on it; use it to write an adapter for another client. For one that can send a request, [`drive`] does
-//! the rest: the example `hyper` is such an adapter in 60 lines. A driver of your own:
+//! A call is a chain of steps. Each is a value that is used up and gives the next one, and an HTTP client
+//! does what it says, whatever its types. `abide` (reqwest) and `abide-tower` (hyper) are built on it; use it
+//! to write an adapter for another client. For one that can send a request, [`drive`] does the rest: the
+//! example `hyper` is such an adapter in 60 lines. A driver of your own:
 //!
 //! ```
 //! use abide_gate::Failure;
@@ -51,19 +52,24 @@
 //! ```
 //!
 //! # Write an adapter
-//! 1. Implement [`Transport`] and call [`drive`], or drive the steps yourself, as above. robots.txt goes by the same client: [`TransportFetch`].
-//! 2. Switch off what the client does by itself: redirects, retries, content codings, cookies that robots.txt would be sent with.
+//! 1. Implement [`Transport`] and call [`drive`], or drive the steps yourself, as above. robots.txt goes by
+//!    the same client: [`TransportFetch`].
+//! 2. Switch off what the client does by itself: redirects, retries, content codings, cookies that robots.txt
+//!    would be sent with.
 //! 3. Let it connect only to addresses that [`permitted_addresses`] returns.
 //! 4. Run `testing::conformance` (feature `testing`) against it: eleven promises, over loopback.
 //!
 //! # In scope
-//! The steps of a call and its redirects ([`Crawler::call`], [`Check`], [`RedirectPolicy`]); their driver ([`drive`], [`Transport`]); what calls share ([`Crawler`]); what is given to a server
-//! that asks for something ([`AnswerChallenge`]); what a failed request met ([`failure_of`]); which addresses a resolver may return
-//! ([`permitted_addresses`]); a body that replays what was read ahead, with its permit ([`ResponseBody`]); what happened ([`FetchInfo`],
-//! [`RedirectHistory`]); the suite that every adapter passes (`testing`); the spans and events of `tracing` ([`CallSpan`]).
+//! The steps of a call and its redirects ([`Crawler::call`], [`Check`], [`RedirectPolicy`]); their driver
+//! ([`drive`], [`Transport`]); what calls share ([`Crawler`]); what is given to a server that asks for
+//! something ([`AnswerChallenge`]); what a failed request met ([`failure_of`]); which addresses a resolver
+//! may return ([`permitted_addresses`]); a body that replays what was read ahead, with its permit
+//! ([`ResponseBody`]); what happened ([`FetchInfo`], [`RedirectHistory`]); the suite that every adapter
+//! passes (`testing`); the spans and events of `tracing` ([`CallSpan`]).
 //!
 //! # Out of scope
-//! Sending anything. What fields and metas mean is `abide-permissions`; whether and when a request may go out is `abide-gate`.
+//! Sending anything. What fields and metas mean is `abide-permissions`; whether and when a request may go out
+//! is `abide-gate`.
 
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 

@@ -1,6 +1,7 @@
 //! What a page permitted at the last fetch, for the responses that do not repeat it (304, HEAD).
 //!
-//! RFC 9110 lets a 304 leave out fields that have not changed. Taken alone it would permit what the page forbids; the store has the rest.
+//! RFC 9110 lets a 304 leave out fields that have not changed. Taken alone it would permit what the page
+//! forbids; the store has the rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +15,15 @@ use abide_permissions::{Fetched, PermissionError, PermissionRecord, PermissionSt
 
 use crate::fetch_info::not_persisted;
 
-/// So long a response waits for the store. It is unread until then, and holds up the next request to its host.
+/// So long a response waits for the store. It is unread until then, and holds up the next request to its
+/// host.
 const STORE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// Keeps what a response says about its URL, and returns what is known of it now where that is more than the response says.
+/// Keeps what a response says about its URL, and returns what is known of it now where that is more than the
+/// response says.
 ///
-/// A store that fails, hangs or panics is logged, and the response's own rules stand, with those that it could still load.
+/// A store that fails, hangs or panics is logged, and the response's own rules stand, with those that it
+/// could still load.
 pub(crate) async fn persist(
     store: &Arc<dyn PermissionStore>,
     url: &Url,

@@ -1,6 +1,7 @@
 //! What a resolver returned, and what of it may be contacted.
 //!
-//! A connection must use what was checked here: then a name that has a public address first and a private one later (DNS rebinding) gains nothing.
+//! A connection must use what was checked here: then a name that has a public address first and a private one
+//! later (DNS rebinding) gains nothing.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +12,8 @@ use crate::body::BoxError;
 
 /// Filters the addresses that a resolver returned for `name`: those that may be contacted, at most 64.
 ///
-/// For resolvers and connectors of HTTP clients. Check literal addresses in URLs with [`AddressGuard::check_url`].
+/// For resolvers and connectors of HTTP clients. Check literal addresses in URLs with
+/// [`AddressGuard::check_url`].
 ///
 /// ```
 /// use abide_gate::AddressGuard;

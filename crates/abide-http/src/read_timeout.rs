@@ -1,6 +1,7 @@
 //! The read timeout: how long a server may send nothing.
 //!
-//! A host has one request in flight, so a server that is silent would keep its host for ever. Time counts only while something is awaited.
+//! A host has one request in flight, so a server that is silent would keep its host for ever. Time counts
+//! only while something is awaited.
 
 use std::io;
 use std::pin::Pin;
@@ -11,8 +12,8 @@ use tokio::time::{Sleep, sleep, timeout};
 
 use abide_gate::{Clock, SystemClock};
 
-/// `sending`, which waits no longer than `limit` for the head of its response. Its error is of the kind `TimedOut`, by which reqwest's `is_timeout`
-/// knows it.
+/// `sending`, which waits no longer than `limit` for the head of its response. Its error is of the kind
+/// `TimedOut`, by which reqwest's `is_timeout` knows it.
 ///
 /// # Errors
 /// The head has not come in time.
@@ -28,8 +29,8 @@ fn timed_out(limit: Duration) -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, text)
 }
 
-/// Counts only while a byte is awaited. reqwest's `read_timeout` goes on while a caller is busy with what it has, and then fails the body
-/// though the next byte is there.
+/// Counts only while a byte is awaited. reqwest's `read_timeout` goes on while a caller is busy with what it
+/// has, and then fails the body though the next byte is there.
 #[derive(Debug)]
 pub(crate) struct ReadTimeout {
     limit: Option<Duration>,

@@ -1,7 +1,8 @@
 //! Reads a response: its fields at once, its head if it is a page, its body untouched.
 //!
-//! Between the last hop and the caller: it reads ahead to the end of the head, and gives the caller a body that replays what was read. How
-//! long it waits and how much it holds is bounded; what is beyond is unknown, never permitted.
+//! Between the last hop and the caller: it reads ahead to the end of the head, and gives the caller a body
+//! that replays what was read. How long it waits and how much it holds is bounded; what is beyond is unknown,
+//! never permitted.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,11 +26,13 @@ use abide_permissions::{
 };
 
 impl Crawler {
-    /// Reads the header fields and the head of a response to `url` that did not come by a call of this crawler: from a cache, an archive, a
-    /// test. Its [`FetchInfo`] has no hops. The body stays whole, but for what [`ResponseBody`] joins.
+    /// Reads the header fields and the head of a response to `url` that did not come by a call of this
+    /// crawler: from a cache, an archive, a test. Its [`FetchInfo`] has no hops. The body stays whole, but
+    /// for what [`ResponseBody`] joins.
     ///
-    /// What has kept the response must have kept its field lines: a restriction that it lost is not known. Its [`FetchInfo::verdict`], and
-    /// with it the preferences of robots.txt, are those that are in memory; without them, the preferences are unknown. Nothing is persisted.
+    /// What has kept the response must have kept its field lines: a restriction that it lost is not known.
+    /// Its [`FetchInfo::verdict`], and with it the preferences of robots.txt, are those that are in memory;
+    /// without them, the preferences are unknown. Nothing is persisted.
     ///
     /// ```
     /// # type Stored = http_body_util::Full<bytes::Bytes>;
@@ -53,16 +56,18 @@ impl Crawler {
 }
 
 impl Done<'_> {
-    /// Says that the end of the body is that of the document, because it is framed, and the client takes no codings off by itself. By default that
-    /// is known of a body whose length a field states.
+    /// Says that the end of the body is that of the document, because it is framed, and the client takes no
+    /// codings off by itself. By default that is known of a body whose length a field states.
     pub fn with_sure_end(self, is_sure: bool) -> Self {
         Self { has_sure_end: is_sure, ..self }
     }
 
-    /// The response that the caller gets: its head is read for permissions and replayed, a [`FetchInfo`] is put into its extensions, and its permit
-    /// ends with its body, which fails if the server sends nothing for `read_timeout` while it is read.
+    /// The response that the caller gets: its head is read for permissions and replayed, a [`FetchInfo`] is
+    /// put into its extensions, and its permit ends with its body, which fails if the server sends nothing
+    /// for `read_timeout` while it is read.
     ///
-    /// `request` has the fields that were sent: a 304 may be about the version that they name, and a 206 be without some.
+    /// `request` has the fields that were sent: a 304 may be about the version that they name, and a 206 be
+    /// without some.
     pub async fn finish<B>(
         self,
         request: &HeaderMap,
@@ -127,7 +132,8 @@ impl Call<'_> {
         self.options.scan.unwrap_or(self.crawler.settings.scan)
     }
 
-    /// Reads the fields of a response, and decides whether its body is read for permissions: by what, or why not.
+    /// Reads the fields of a response, and decides whether its body is read for permissions: by what, or why
+    /// not.
     fn fields_and_head(
         &self,
         request: &HeaderMap,
@@ -135,7 +141,8 @@ impl Call<'_> {
         headers: &HeaderMap,
     ) -> (RuleFields, Result<HeadReader, HeadEnd>) {
         let scan = self.scan();
-        // RFC 9110 §15.3.7: such a response may leave out fields of the page, because the client should have them.
+        // RFC 9110 §15.3.7: such a response may leave out fields of the page, because the client should have
+        // them.
         let is_resumed = status == StatusCode::PARTIAL_CONTENT && request.contains_key(header::IF_RANGE);
         let are_all = !self.has_lost_fields && !is_resumed;
         let (fields, body) = RuleFields::of(scan, headers, are_all);
@@ -154,7 +161,8 @@ impl Call<'_> {
         self.persist(&none, head.status, head.headers, not_scanned(), fields.received).await;
     }
 
-    /// Where what the response says is kept: only these methods ask for the resource itself, and what may have lost fields says too little.
+    /// Where what the response says is kept: only these methods ask for the resource itself, and what may
+    /// have lost fields says too little.
     fn store(&self) -> Option<&Arc<dyn PermissionStore>> {
         let asks = matches!(self.method, Method::GET | Method::HEAD) && self.scan() != Scan::Off;
         self.crawler.settings.permissions.as_ref().filter(|_| asks && !self.has_lost_fields)
@@ -179,8 +187,8 @@ impl Call<'_> {
         persist(store, hop.url(), &info, status).await
     }
 
-    /// Reads the head of a page, if there is one. Only a final 2xx is about its URL, and only a body that begins where the page does,
-    /// decoded, and HTML.
+    /// Reads the head of a page, if there is one. Only a final 2xx is about its URL, and only a body that
+    /// begins where the page does, decoded, and HTML.
     fn head_reader(
         &self,
         scan: Scan,
@@ -201,8 +209,9 @@ impl Call<'_> {
         }
         let read = &self.crawler.settings.read;
         match HeadScanner::of_page(read, body.content_type.as_deref()) {
-            // A client that undoes a coding takes the length away, and some stop at the end of the first gzip member: a document that ends
-            // within its head may go on then. Where the whole document is scanned, its end is always that of the body.
+            // A client that undoes a coding takes the length away, and some stop at the end of the first gzip
+            // member: a document that ends within its head may go on then. Where the whole document is
+            // scanned, its end is always that of the body.
             Some(scanner) => {
                 let has_sure_end = headers.contains_key(header::CONTENT_LENGTH) || read.has_body_metas();
                 Ok(HeadReader { has_sure_end, ..HeadReader::new(scanner, is_all(status, headers)) })
@@ -241,7 +250,8 @@ pub enum Scan {
     /// Reading stops when the head has ended; the body is replayed untouched.
     Eager,
     /// The header fields at once, the head while the caller reads the body:
-    /// [`FetchInfo::settled`](crate::FetchInfo::settled) resolves when the head has ended or the body was dropped.
+    /// [`FetchInfo::settled`](crate::FetchInfo::settled) resolves when the head has ended or the body was
+    /// dropped.
     Lazy,
 }
 
@@ -255,7 +265,8 @@ pub(crate) struct RuleFields {
 }
 
 impl RuleFields {
-    /// Takes the lines, or none if nothing is to be read. In one pass with what the fields say of the body, because every response comes here.
+    /// Takes the lines, or none if nothing is to be read. In one pass with what the fields say of the body,
+    /// because every response comes here.
     fn of(scan: Scan, headers: &HeaderMap, are_all: bool) -> (Self, BodyFields<'_>) {
         let (are_read, mut lines, mut body) = (scan != Scan::Off, Vec::new(), BodyFields::default());
         for (name, value) in headers {
@@ -352,8 +363,8 @@ impl HeadReader {
         Self { scanner, start, is_coded, is_scanned: false, is_read: false, is_whole, has_sure_end: true }
     }
 
-    /// Takes the next frame of the body, the error that breaks it off, or its end, at which so many bytes of its length are `missing`. Returns
-    /// whether nothing more is wanted.
+    /// Takes the next frame of the body, the error that breaks it off, or its end, at which so many bytes of
+    /// its length are `missing`. Returns whether nothing more is wanted.
     pub(crate) fn take(&mut self, frame: Option<&FrameResult>, missing: u64) -> bool {
         match frame {
             Some(Err(_)) => return true,
@@ -363,7 +374,8 @@ impl HeadReader {
                 }
             }
             None => {
-                // hyper ends the body of an HTTP/2 stream that was reset with NO_ERROR, too, and what is missing may be a rule.
+                // hyper ends the body of an HTTP/2 stream that was reset with NO_ERROR, too, and what is
+                // missing may be a rule.
                 self.is_read = missing == 0;
                 return true;
             }
@@ -390,7 +402,8 @@ impl HeadReader {
             return;
         }
         self.is_scanned = self.is_scanned || self.scanner.feed(data).is_break();
-        // A server chooses the size of its frames: the first byte of a coding may be that of a text, which ends a head at once.
+        // A server chooses the size of its frames: the first byte of a coding may be that of a text, which
+        // ends a head at once.
         let is_judged = self.is_coded.is_some() || begins_with_a_tag(&self.start);
         self.is_read = self.is_scanned && is_judged;
     }
@@ -406,8 +419,9 @@ impl HeadReader {
     }
 }
 
-/// A coding where text should begin: a client undoes one of nested ones and removes the field with it. gzip and zstd have a name; what is
-/// neither UTF-8 nor UTF-16, and holds more control characters than any text, is taken for brotli or deflate.
+/// A coding where text should begin: a client undoes one of nested ones and removes the field with it. gzip
+/// and zstd have a name; what is neither UTF-8 nor UTF-16, and holds more control characters than any text,
+/// is taken for brotli or deflate.
 fn looks_coded(start: &[u8]) -> bool {
     let is_many = |count: usize, parts| count.saturating_mul(parts) > start.len();
     let is_wide = || is_many(start.iter().filter(|&&byte| byte == 0).count(), 8);
@@ -424,7 +438,8 @@ fn has_magic(start: &[u8]) -> bool {
     start.starts_with(&[0x1f, 0x8b]) || start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd])
 }
 
-/// As nearly all pages do: then the head need not be waited for any longer. Byte order marks, blanks and the zeros of UTF-16 may stand before it.
+/// As nearly all pages do: then the head need not be waited for any longer. Byte order marks, blanks and the
+/// zeros of UTF-16 may stand before it.
 fn begins_with_a_tag(start: &[u8]) -> bool {
     let is_before =
         |byte: &&u8| matches!(byte, 0 | 0xef | 0xbb | 0xbf | 0xfe | 0xff) || byte.is_ascii_whitespace();

@@ -1,6 +1,7 @@
 //! Where a redirect leads, and what goes with it: a plain function of the answer.
 //!
-//! reqwest follows redirects below every middleware, so this is switched off and done here: every hop is checked, rate-limited and address-checked.
+//! reqwest follows redirects below every middleware, so this is switched off and done here: every hop is
+//! checked, rate-limited and address-checked.
 
 use http::header::{self, HeaderMap, HeaderValue};
 use http::{Method, StatusCode};
@@ -33,13 +34,14 @@ pub struct RedirectPolicy {
 }
 
 impl RedirectPolicy {
-    /// At most this many hops, 10 by default; one more is [`DeniedKind::TooManyRedirects`](abide_gate::DeniedKind::TooManyRedirects).
+    /// At most this many hops, 10 by default; one more is
+    /// [`DeniedKind::TooManyRedirects`](abide_gate::DeniedKind::TooManyRedirects).
     pub fn with_hops_max(self, hops: usize) -> Self {
         Self { hops_max: hops, ..self }
     }
 
-    /// Whether the redirect that exceeds [`with_hops_max`](Self::with_hops_max) is returned as the response, with
-    /// [`Stopped::AtLimit`], instead of an error. Off by default.
+    /// Whether the redirect that exceeds [`with_hops_max`](Self::with_hops_max) is returned as the response,
+    /// with [`Stopped::AtLimit`], instead of an error. Off by default.
     pub fn with_response_at_limit(self, on: bool) -> Self {
         Self { returns_at_limit: on, ..self }
     }
@@ -51,7 +53,8 @@ impl RedirectPolicy {
         Self { returns_repeats: on, ..self }
     }
 
-    /// Sends a `Referer`, without user information and fragment, and never from https to http. Off by default.
+    /// Sends a `Referer`, without user information and fragment, and never from https to http. Off by
+    /// default.
     pub fn with_referer(self, on: bool) -> Self {
         Self { referer: on, ..self }
     }
@@ -108,8 +111,8 @@ impl RedirectTarget {
         Self { url, method, keeps_body: true, keeps_credentials: true, referer: None, is_repeat: true }
     }
 
-    /// Changes the header fields of the request before to those of this one: no credentials to another origin, no signature, no
-    /// offer to pay, nothing about a body that is not sent.
+    /// Changes the header fields of the request before to those of this one: no credentials to another
+    /// origin, no signature, no offer to pay, nothing about a body that is not sent.
     pub(crate) fn change(&self, headers: &mut HeaderMap) {
         let is_dropped = |name: &str| match name {
             // A signature is good for one request alone, and so is an offer.

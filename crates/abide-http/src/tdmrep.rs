@@ -1,7 +1,9 @@
-//! The `/.well-known/tdmrep.json` of a site, where it may reserve text and data mining (TDMRep, final report of 10 May 2024).
+//! The `/.well-known/tdmrep.json` of a site, where it may reserve text and data mining (TDMRep, final report
+//! of 10 May 2024).
 //!
-//! It is fetched as a page is: by a call of the crawler, so that robots.txt, rate limits and addresses are checked at each of its redirects. What
-//! decides is [`TdmrepRecord::after`], a plain function. The cache sees to it that a site is asked once, before its first page, whoever wants one.
+//! It is fetched as a page is: by a call of the crawler, so that robots.txt, rate limits and addresses are
+//! checked at each of its redirects. What decides is [`TdmrepRecord::after`], a plain function. The cache
+//! sees to it that a site is asked once, before its first page, whoever wants one.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -43,7 +45,8 @@ const ON_THE_WIRE_MAX: Duration = Duration::from_secs(30);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 /// After a failure, doubling.
 const RETRY: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3_600));
-/// A copy that is only confirmed is fetched again after so long: a 304 may come from a server that looks at the time of the file alone.
+/// A copy that is only confirmed is fetched again after so long: a 304 may come from a server that looks at
+/// the time of the file alone.
 const CONFIRMED_MAX: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// For a million sites, of which few have the file.
 const MEMORY_MAX: u64 = 512 << 20;
@@ -189,8 +192,8 @@ impl TdmrepCache {
         Self { crawler, transport, on_unknown, records, fetches: Mutex::default() }
     }
 
-    /// What is known before the page at `url`, which `verdict` allows, is requested. This may fetch the file. The wait for its permits is taken from
-    /// `left`.
+    /// What is known before the page at `url`, which `verdict` allows, is requested. This may fetch the file.
+    /// The wait for its permits is taken from `left`.
     ///
     /// In a box, because the fetch is itself a call that is checked.
     pub(crate) fn before<'f>(
@@ -284,7 +287,8 @@ impl TdmrepCache {
         Next::Fetch(Running { cache: Arc::clone(self), origin: origin.clone(), _ended: ended })
     }
 
-    /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer than this caller has left.
+    /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer
+    /// than this caller has left.
     async fn refuse_a_long_wait(&self, url: &Url, left: Duration) -> Result<(), Denied> {
         let slot = self.crawler.gate.next_slot(url)?;
         if slot.wait > left {
@@ -327,7 +331,8 @@ impl Running {
             Err(NoResponse::Refused(refused)) => {
                 let denied = &refused.denied;
                 let outcome = match denied.kind() {
-                    // Nothing was sent, and the page would be deferred as well. Redirects may lead to any host.
+                    // Nothing was sent, and the page would be deferred as well. Redirects may lead to any
+                    // host.
                     DeniedKind::Deferred { .. } if denied.hop() == 0 => return Err(refused.denied),
                     DeniedKind::TooManyRedirects => Outcome::nothing(Some(RETRY.1)),
                     _ => Outcome::Failed,

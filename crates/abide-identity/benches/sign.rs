@@ -1,4 +1,5 @@
-//! Signs as many requests as the argument says, and does nothing else: `benches/instructions` counts what one costs.
+//! Signs as many requests as the argument says, and does nothing else: `benches/instructions` counts what one
+//! costs.
 
 #![allow(clippy::restriction, reason = "a bench that cannot go on fails")]
 

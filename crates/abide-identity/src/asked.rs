@@ -19,7 +19,8 @@ pub(crate) struct RequestedSignature {
 
 /// The first signature that the response asks for and that can be given.
 ///
-/// The draft asks with 403, and with 429 for a signature that was used too often; 401 is how RFC 9110 asks for identification.
+/// The draft asks with 403, and with 429 for a signature that was used too often; 401 is how RFC 9110 asks
+/// for identification.
 pub(crate) fn asked(status: StatusCode, headers: &HeaderMap, keyid: &str) -> Option<RequestedSignature> {
     if !matches!(status.as_u16(), 401 | 403 | 429) {
         return None;

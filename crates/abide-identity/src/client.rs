@@ -1,6 +1,7 @@
 //! Web Bot Auth as the signer of a crawler.
 //!
-//! Apart, because the signatures need no crawler: those who sign the requests of another client do not compile one.
+//! Apart, because the signatures need no crawler: those who sign the requests of another client do not
+//! compile one.
 
 use std::error::Error;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! The directory of a crawler's public keys, which verifiers fetch, and its proof that the keys are its own.
 //!
-//! A signature names its key by a thumbprint; this is where verifiers find the key behind it. The crawler's owner serves it.
+//! A signature names its key by a thumbprint; this is where verifiers find the key behind it. The crawler's
+//! owner serves it.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +19,8 @@ use crate::names::{
 };
 use crate::signature::{Component, Message, field_value, parameters, sign, unsigned};
 
-/// The public keys of a crawler as a JWK Set (RFC 7517 §5), to be served at [`DIRECTORY_PATH`](crate::DIRECTORY_PATH).
+/// The public keys of a crawler as a JWK Set (RFC 7517 §5), to be served at
+/// [`DIRECTORY_PATH`](crate::DIRECTORY_PATH).
 ///
 /// ```
 /// use abide_identity::{Directory, IdentityError, Key};
@@ -57,8 +59,8 @@ impl<'k> Directory<'k> {
         &self.json
     }
 
-    /// The fields to serve it with at `url`: `Content-Type`, `Content-Digest`, and a signature by each key, which prove until
-    /// `now + lifetime` that the keys belong to this site. Regenerate them before that.
+    /// The fields to serve it with at `url`: `Content-Type`, `Content-Digest`, and a signature by each key,
+    /// which prove until `now + lifetime` that the keys belong to this site. Regenerate them before that.
     ///
     /// # Errors
     /// If a signer fails.

@@ -1,10 +1,12 @@
 //! What is no price, or no token of a licence.
 //!
-//! One error for both, which come from settings and files of the crawler's owner, who needs its sentence alone.
+//! One error for both, which come from settings and files of the crawler's owner, who needs its sentence
+//! alone.
 
 use thiserror::Error;
 
-/// The text is not a valid price or licence token. `Display` says what was expected; it shows an invalid price, but no token.
+/// The text is not a valid price or licence token. `Display` says what was expected; it shows an invalid
+/// price, but no token.
 ///
 /// ```
 /// # #[cfg(feature = "price")] {

@@ -1,4 +1,5 @@
-//! Ed25519 keys: from a file, a text or the machine's random numbers; and what signs, if the key is elsewhere.
+//! Ed25519 keys: from a file, a text or the machine's random numbers; and what signs, if the key is
+//! elsewhere.
 //!
 //! The text that a key is read from is wiped from memory, and no `Debug` text, error or log shows the key.
 
@@ -50,7 +51,8 @@ pub struct Key {
 }
 
 const SEED_LEN: usize = 32;
-/// What stands before the seed in PKCS #8 (RFC 8410 §7): version 1, the algorithm 1.3.101.112, and two OCTET STRINGs, one in the other.
+/// What stands before the seed in PKCS #8 (RFC 8410 §7): version 1, the algorithm 1.3.101.112, and two OCTET
+/// STRINGs, one in the other.
 const PKCS8_BEFORE_SEED: [u8; 16] =
     [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
 
@@ -66,7 +68,8 @@ impl Key {
         Ok(Self { pair: pair.map_err(|error| Why::Signer(error.into()))?, seed })
     }
 
-    /// Reads a key from a file: PEM of PKCS #8, or a JWK. On Unix, only the owner may have access to the file.
+    /// Reads a key from a file: PEM of PKCS #8, or a JWK. On Unix, only the owner may have access to the
+    /// file.
     ///
     /// # Errors
     /// If the file cannot be read, others may read it, or it contains no Ed25519 private key.
@@ -144,7 +147,8 @@ impl Key {
         let path = path.as_ref();
         let pem = self.to_pem();
         let mut options = std::fs::OpenOptions::new();
-        // Never over a key that is there. The mode is set as the file is made, so at no time can others read it.
+        // Never over a key that is there. The mode is set as the file is made, so at no time can others read
+        // it.
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
@@ -175,7 +179,8 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The seed of a private key in PKCS #8, of which ring has taken the rest for right: it stands behind the algorithm, in either version.
+/// The seed of a private key in PKCS #8, of which ring has taken the rest for right: it stands behind the
+/// algorithm, in either version.
 fn seed_of(der: &[u8]) -> Option<Zeroizing<[u8; SEED_LEN]>> {
     let (_, before) = PKCS8_BEFORE_SEED.split_at(PKCS8_BEFORE_SEED.len().saturating_sub(BEFORE_SEED_LEN));
     let at = der.windows(BEFORE_SEED_LEN).position(|part| part == before)?;
@@ -208,7 +213,8 @@ pub(crate) fn check_own(signer: &dyn Signer) -> Result<(), IdentityError> {
     if jwk_x(&signer.public_key()) == TEST_KEY { Err(Why::TestKey.into()) } else { Ok(()) }
 }
 
-/// The SHA-256 thumbprint of a public key, base64url (RFC 7638 §3, with the members that RFC 8037 §2 requires, in their order).
+/// The SHA-256 thumbprint of a public key, base64url (RFC 7638 §3, with the members that RFC 8037 §2
+/// requires, in their order).
 pub fn thumbprint(public_key: &[u8; 32]) -> String {
     let jwk = format!(r#"{{"crv":"Ed25519","kty":"OKP","x":"{}"}}"#, jwk_x(public_key));
     URL_SAFE_NO_PAD.encode(digest(&SHA256, jwk.as_bytes()))

@@ -1,4 +1,5 @@
-//! What a crawler shows to servers that ask for it: who it is, by signed requests (Web Bot Auth); a licence; that it pays.
+//! What a crawler shows to servers that ask for it: who it is, by signed requests (Web Bot Auth); a licence;
+//! that it pays.
 //!
 //! ```
 //! use std::time::SystemTime;
@@ -16,16 +17,19 @@
 //! # }
 //! ```
 //!
-//! The clients of `abide` and `abide-tower` sign with it, if they have the feature `identity`. Tokens of licences and prices, which need no signature,
-//! are hooks for `answer_challenges` of their builders.
+//! The clients of `abide` and `abide-tower` sign with it, if they have the feature `identity`. Tokens of
+//! licences and prices, which need no signature, are hooks for `answer_challenges` of their builders.
 //!
 //! # In scope
-//! Signing requests by draft-ietf-webbotauth-httpsig-protocol-01, with Ed25519 ([`WebBotAuth`]); keys from a file or elsewhere ([`Key`],
-//! [`Signer`]); the directory of the public keys ([`Directory`]); answering `Accept-Signature` ([`WebBotAuth::as_asked`]); tokens for servers that
-//! ask for a licence ([`LicenseTokens`]); what servers ask for a page, and what may be paid ([`PaymentTerms`], [`PaymentPolicy`]).
+//! Signing requests by draft-ietf-webbotauth-httpsig-protocol-01, with Ed25519 ([`WebBotAuth`]); keys from a
+//! file or elsewhere ([`Key`], [`Signer`]); the directory of the public keys ([`Directory`]); answering
+//! `Accept-Signature` ([`WebBotAuth::as_asked`]); tokens for servers that ask for a licence
+//! ([`LicenseTokens`]); what servers ask for a page, and what may be paid ([`PaymentTerms`],
+//! [`PaymentPolicy`]).
 //!
 //! # Out of scope
-//! Verifying signatures; algorithms other than Ed25519 (the draft forbids HMAC); covering bodies; buying licences.
+//! Verifying signatures; algorithms other than Ed25519 (the draft forbids HMAC); covering bodies; buying
+//! licences.
 //!
 //! # Features
 //! * `sign` (default): signed requests. `client`: [`WebBotAuth`] as the signer of a crawler.

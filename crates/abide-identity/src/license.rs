@@ -1,7 +1,8 @@
 //! Tokens of licences, for servers that ask for one (RSL 1.0, Crawler Authorization Protocol).
 //!
-//! A 401 or 402 with the challenge `WWW-Authenticate: License` wants a request with `Authorization: License <token>`. A token comes from the
-//! caller alone; how it is bought is between the caller and the licence server.
+//! A 401 or 402 with the challenge `WWW-Authenticate: License` wants a request with `Authorization: License
+//! <token>`. A token comes from the caller alone; how it is bought is between the caller and the licence
+//! server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -44,8 +45,9 @@ impl LicenseToken {
 
 /// Finds licence tokens, for `answer_challenges` of your client's builder.
 ///
-/// The request is sent once more with `Authorization: License`, checked and rate-limited like any other, once in a call and over https only.
-/// Redirects within the origin keep the token. It is never sent with robots.txt.
+/// The request is sent once more with `Authorization: License`, checked and rate-limited like any other, once
+/// in a call and over https only. Redirects within the origin keep the token. It is never sent with
+/// robots.txt.
 ///
 /// ```
 /// use abide_identity::{LicenseToken, LicenseTokens};
@@ -61,7 +63,8 @@ pub struct LicenseTokens(Arc<FindToken>);
 type FindToken = dyn Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync;
 
 impl LicenseTokens {
-    /// `find` gets the URL and the parameters of the challenge of a 401 or 402 (RSL, `WWW-Authenticate: License`), names in lower case.
+    /// `find` gets the URL and the parameters of the challenge of a 401 or 402 (RSL, `WWW-Authenticate:
+    /// License`), names in lower case.
     pub fn new(
         find: impl Fn(&Url, &[(String, String)]) -> Option<LicenseToken> + Send + Sync + 'static,
     ) -> Self {

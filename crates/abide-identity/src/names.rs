@@ -1,10 +1,12 @@
 //! Every name and number that the specifications fix, in one place, because the drafts move.
 //!
 //! Read in November 2026:
-//! - RFC 9421, HTTP Message Signatures; RFC 7638 and RFC 8037, the thumbprint of a key; RFC 9530, `Content-Digest`.
-//! - draft-ietf-webbotauth-httpsig-protocol-01 (the working group's repository at 5a71ee1). It has the directory of
-//!   draft-meunier-http-message-signatures-directory in it. Its -00 and draft-meunier-webbotauth-httpsig-protocol-02 differ in what the
-//!   URL of `Signature-Agent` is: see [`WebBotAuth`](crate::WebBotAuth).
+//! - RFC 9421, HTTP Message Signatures; RFC 7638 and RFC 8037, the thumbprint of a key; RFC 9530,
+//!   `Content-Digest`.
+//! - draft-ietf-webbotauth-httpsig-protocol-01 (the working group's repository at 5a71ee1). It has the
+//!   directory of draft-meunier-http-message-signatures-directory in it. Its -00 and
+//!   draft-meunier-webbotauth-httpsig-protocol-02 differ in what the URL of `Signature-Agent` is: see
+//!   [`WebBotAuth`](crate::WebBotAuth).
 
 use std::time::Duration;
 
@@ -16,7 +18,8 @@ pub(crate) const SIGNATURE_INPUT: &str = "signature-input";
 pub(crate) const ACCEPT_SIGNATURE: &str = "accept-signature";
 /// The draft, "Signature-Agent".
 pub(crate) const SIGNATURE_AGENT: &str = "signature-agent";
-/// Covered where a request has them: credentials, and what it offers to pay, which "must" be signed by Cloudflare's pay per crawl.
+/// Covered where a request has them: credentials, and what it offers to pay, which "must" be signed by
+/// Cloudflare's pay per crawl.
 pub(crate) const COVERED_IF_SENT: [&str; 3] = ["authorization", "crawler-exact-price", "crawler-max-price"];
 /// RFC 9530 §2.
 pub(crate) const CONTENT_DIGEST: &str = "content-digest";

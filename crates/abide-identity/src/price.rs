@@ -1,8 +1,9 @@
 //! Prices that servers ask for pages, and what the caller lets be paid.
 //!
-//! By the documentation of Cloudflare's pay per crawl, read in November 2026: a 402 with `crawler-price` names a price; a request with
-//! `crawler-exact-price` or `crawler-max-price` accepts it; a success with `crawler-charged` says what was charged; `crawler-error` says
-//! what was wrong. Every name stands in this file; that an offer does not go along with a redirect, in `redirect.rs` of `abide-http`.
+//! By the documentation of Cloudflare's pay per crawl, read in November 2026: a 402 with `crawler-price`
+//! names a price; a request with `crawler-exact-price` or `crawler-max-price` accepts it; a success with
+//! `crawler-charged` says what was charged; `crawler-error` says what was wrong. Every name stands in this
+//! file; that an offer does not go along with a redirect, in `redirect.rs` of `abide-http`.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -121,7 +122,8 @@ pub struct PaymentTerms {
 }
 
 impl PaymentTerms {
-    /// What these fields say. `None`: nothing. A field that occurs twice, or has no price in it, says nothing.
+    /// What these fields say. `None`: nothing. A field that occurs twice, or has no price in it, says
+    /// nothing.
     pub fn of(status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         let price = |name, counts: bool| if counts { one(headers, name)?.parse().ok() } else { None };
         let terms = Self {
@@ -159,8 +161,9 @@ fn one<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
 
 /// The most that may be paid for a page, a host and a run. Without a policy, nothing is ever paid.
 ///
-/// After a 402 with a price within all caps, the request is sent once more with `crawler-exact-price`, checked and rate-limited like any
-/// other. Only https requests pay. Clones share their totals. Give one to `answer_challenges` of your client's builder.
+/// After a 402 with a price within all caps, the request is sent once more with `crawler-exact-price`,
+/// checked and rate-limited like any other. Only https requests pay. Clones share their totals. Give one to
+/// `answer_challenges` of your client's builder.
 ///
 /// ```
 /// use abide_identity::{InvalidValue, PaymentPolicy};
@@ -200,7 +203,8 @@ impl PaymentPolicy {
         Self { host: Some(host), ..self }
     }
 
-    /// Sends `crawler-max-price` with every https request, instead of waiting for a 402. So every site knows what it may charge.
+    /// Sends `crawler-max-price` with every https request, instead of waiting for a 402. So every site knows
+    /// what it may charge.
     pub fn with_upfront_offer(self) -> Self {
         Self { is_upfront: true, ..self }
     }
@@ -259,7 +263,8 @@ impl AnswerChallenge for PaymentPolicy {
     }
 }
 
-/// A payment that is offered with a request. Its price counts as spent until the response says what was charged, unless the request is not sent.
+/// A payment that is offered with a request. Its price counts as spent until the response says what was
+/// charged, unless the request is not sent.
 #[derive(Debug)]
 struct Payment {
     policy: PaymentPolicy,
@@ -284,8 +289,9 @@ impl Payment {
         }
     }
 
-    /// The response is here. Errors are not charged, nor is a page that never asked for a price; a page bought at its exact price that does not
-    /// say what it cost has cost that, and so has one whose charge cannot be read. No charge counts for more than was offered.
+    /// The response is here. Errors are not charged, nor is a page that never asked for a price; a page
+    /// bought at its exact price that does not say what it cost has cost that, and so has one whose charge
+    /// cannot be read. No charge counts for more than was offered.
     fn settled(self, status: StatusCode, headers: &HeaderMap) {
         let charged = PaymentTerms::of(status, headers).and_then(|terms| terms.charged());
         self.charge(match charged.filter(|charged| charged.currency == self.price.currency) {

@@ -1,6 +1,7 @@
 //! A signature of one message: what it covers, its base, and its two fields (RFC 9421 §2 and §3.1).
 //!
-//! Requests and the directory of keys are signed by the same code, which the vectors of the RFC and of the draft hold byte for byte.
+//! Requests and the directory of keys are signed by the same code, which the vectors of the RFC and of the
+//! draft hold byte for byte.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -153,7 +154,8 @@ fn signature_base(
     Ok(base)
 }
 
-/// The parameters of a signature by this key that is good from `now` on for `lifetime` (§2.3). Times are whole seconds since 1970.
+/// The parameters of a signature by this key that is good from `now` on for `lifetime` (§2.3). Times are
+/// whole seconds since 1970.
 pub(crate) fn parameters<'v>(
     now: SystemTime,
     lifetime: Duration,

@@ -1,6 +1,7 @@
 //! Signing requests as Web Bot Auth wants it: which fields, which components, for how long.
 //!
-//! `signature_base` says what is signed, and [`Signer`] signs it. This file is the profile: one place to change when the draft does.
+//! `signature_base` says what is signed, and [`Signer`] signs it. This file is the profile: one place to
+//! change when the draft does.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -23,12 +24,12 @@ use crate::signature::{Component, Message, field_value, parameters, sign, text};
 
 /// Signs the requests of a crawler.
 ///
-/// A signed request has the fields `Signature-Agent`, `Signature-Input` and `Signature`. The signature covers `@authority`, `@method`,
-/// `@target-uri` and `Signature-Agent`, so it is valid for one URL of one site, and for 60 s. Only https requests are signed: over http,
-/// others could read the signature on the way.
+/// A signed request has the fields `Signature-Agent`, `Signature-Input` and `Signature`. The signature covers
+/// `@authority`, `@method`, `@target-uri` and `Signature-Agent`, so it is valid for one URL of one site, and
+/// for 60 s. Only https requests are signed: over http, others could read the signature on the way.
 ///
-/// The URL names the signer, and where the public keys are. Its meaning changes with the drafts: deployed verifiers expect an origin
-/// (`https://bot.example`) and fetch [`DIRECTORY_PATH`](crate::DIRECTORY_PATH) there; by draft-ietf-webbotauth-httpsig-protocol-01 they
+/// The URL names the signer, and where the public keys are. Its meaning changes with the drafts: deployed
+/// verifiers expect an origin (`https://bot.example`) and fetch [`DIRECTORY_PATH`](crate::DIRECTORY_PATH) there; by draft-ietf-webbotauth-httpsig-protocol-01 they
 /// fetch the URL as it is. Use the URL that your verifiers expect, and serve the directory at both.
 ///
 /// ```
@@ -91,7 +92,8 @@ impl WebBotAuth {
         })
     }
 
-    /// How long a signature is valid, in whole seconds. Default: 60 s. At least 1 s, at most 24 h ([`LIFETIME_MAX`](crate::LIFETIME_MAX)).
+    /// How long a signature is valid, in whole seconds. Default: 60 s. At least 1 s, at most 24 h
+    /// ([`LIFETIME_MAX`](crate::LIFETIME_MAX)).
     ///
     /// # Errors
     /// Shorter or longer.
@@ -103,27 +105,30 @@ impl WebBotAuth {
         Ok(self)
     }
 
-    /// Adds a `nonce` of 32 random bytes to each signature, so that a server can refuse a signature that it has seen before. Default: none.
+    /// Adds a `nonce` of 32 random bytes to each signature, so that a server can refuse a signature that it
+    /// has seen before. Default: none.
     pub fn with_nonce(mut self) -> Self {
         self.nonce = Nonce::Random;
         self
     }
 
-    /// Covers only `@authority` and `Signature-Agent`, the draft's minimum: the signature is valid for every URL of the site, also behind
-    /// proxies that rewrite URLs. Default: `@method` and `@target-uri` too.
+    /// Covers only `@authority` and `Signature-Agent`, the draft's minimum: the signature is valid for every
+    /// URL of the site, also behind proxies that rewrite URLs. Default: `@method` and `@target-uri` too.
     pub fn with_authority_only(mut self) -> Self {
         self.covered = vec![Component::Authority];
         self
     }
 
-    /// Sends `Signature-Agent` as a String, as deployments before draft-meunier-web-bot-auth-architecture-04 want it. Default: a Dictionary.
+    /// Sends `Signature-Agent` as a String, as deployments before draft-meunier-web-bot-auth-architecture-04
+    /// want it. Default: a Dictionary.
     pub fn with_bare_agent(mut self) -> Self {
         self.agent.is_dictionary = false;
         self
     }
 
-    /// Lets abide's clients sign a request only after the server has refused it with 401, 403 or 429 and an `Accept-Signature`: the request
-    /// is then sent once more, signed, after the delay. [`sign`](Self::sign) itself always signs. Default: every request is signed.
+    /// Lets abide's clients sign a request only after the server has refused it with 401, 403 or 429 and an
+    /// `Accept-Signature`: the request is then sent once more, signed, after the delay. [`sign`](Self::sign)
+    /// itself always signs. Default: every request is signed.
     ///
     /// A request whose body cannot be sent twice is not repeated: its response is the server's refusal.
     pub fn with_signatures_only_when_asked(mut self) -> Self {
@@ -131,7 +136,8 @@ impl WebBotAuth {
         self
     }
 
-    /// Whether a server must ask first: [`with_signatures_only_when_asked`](Self::with_signatures_only_when_asked).
+    /// Whether a server must ask first:
+    /// [`with_signatures_only_when_asked`](Self::with_signatures_only_when_asked).
     pub fn signs_only_when_asked(&self) -> bool {
         self.signs_only_when_asked
     }
@@ -146,9 +152,10 @@ impl WebBotAuth {
         &self.agent.url
     }
 
-    /// The identity for a signature as the response asks for it (`Accept-Signature`, RFC 9421 §5): with the server's label, nonce and
-    /// covered components. `None` if the status is not 401, 403 or 429, if the response asks for no signature, or for one that this crawler
-    /// cannot make: by another key or algorithm, or over fields of the request.
+    /// The identity for a signature as the response asks for it (`Accept-Signature`, RFC 9421 §5): with the
+    /// server's label, nonce and covered components. `None` if the status is not 401, 403 or 429, if the
+    /// response asks for no signature, or for one that this crawler cannot make: by another key or algorithm,
+    /// or over fields of the request.
     pub fn as_asked(&self, status: StatusCode, headers: &HeaderMap) -> Option<Self> {
         let asked = asked(status, headers, &self.keyid)?;
         let mut identity = self.clone();
@@ -161,9 +168,10 @@ impl WebBotAuth {
         Some(identity)
     }
 
-    /// Signs a request: sets `Signature-Agent`, `Signature-Input` and `Signature` in `headers`, in place of any that are there. Call it
-    /// last, because the signature covers the request as it is. `Authorization` and offers to pay are covered, too, unless they have bytes
-    /// beyond ASCII. If the request is not https, the three fields are only removed.
+    /// Signs a request: sets `Signature-Agent`, `Signature-Input` and `Signature` in `headers`, in place of
+    /// any that are there. Call it last, because the signature covers the request as it is. `Authorization`
+    /// and offers to pay are covered, too, unless they have bytes beyond ASCII. If the request is not https,
+    /// the three fields are only removed.
     ///
     /// # Errors
     /// If the signer fails.

@@ -2,7 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// A page as content systems write it: a head of 9 KB with 38 metas, one of them for robots, and 18 links; then paragraphs up to the length.
+/// A page as content systems write it: a head of 9 KB with 38 metas, one of them for robots, and 18 links;
+/// then paragraphs up to the length.
 pub(crate) fn page(length: usize) -> String {
     let mut page = String::from(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>A page</title>\n\

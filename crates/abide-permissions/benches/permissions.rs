@@ -4,9 +4,9 @@
 //! cargo bench -p abide-permissions --bench permissions [-- fields] [heads]
 //! ```
 //!
-//! A time is the fastest of many rounds, in which all cases take turns: what else the machine does slows most of them down, but
-//! hardly all. Instructions are the same each time. The program counts them by running itself (`count CASE`) under callgrind,
-//! where valgrind is installed.
+//! A time is the fastest of many rounds, in which all cases take turns: what else the machine does slows most
+//! of them down, but hardly all. Instructions are the same each time. The program counts them by running
+//! itself (`count CASE`) under callgrind, where valgrind is installed.
 #![allow(clippy::restriction, reason = "a benchmark that cannot go on fails")]
 
 use std::hint::black_box;
@@ -120,7 +120,8 @@ fn took(run: &dyn Fn(), times: u32) -> Duration {
     began.elapsed()
 }
 
-/// How often to run a case in a round: long beside a look at the clock, short beside what the system gives a program at once.
+/// How often to run a case in a round: long beside a look at the clock, short beside what the system gives a
+/// program at once.
 fn times(run: &dyn Fn()) -> u32 {
     (0..24).map(|power| 1 << power).find(|times| took(run, *times) > ROUND_MIN).unwrap()
 }

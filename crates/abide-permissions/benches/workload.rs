@@ -37,7 +37,8 @@ pub(crate) fn scan(options: &ReadOptions, page: &[u8]) -> Head {
     scanner.finish()
 }
 
-/// The floor: what lol_html costs by itself when it is stopped at `<body>`, and finds robots metas by selector.
+/// The floor: what lol_html costs by itself when it is stopped at `<body>`, and finds robots metas by
+/// selector.
 pub(crate) fn floor(selectors: &[Selector; 2], page: &[u8]) -> bool {
     let mut content = None;
     let meta = |element: &mut Element<'_, '_>| {
@@ -61,7 +62,8 @@ pub(crate) fn floor(selectors: &[Selector; 2], page: &[u8]) -> bool {
     stopped && content.is_some()
 }
 
-/// html5ever's tokenizer, without a tree: a sink that looks for metas, and switches to raw text as its tree builder would.
+/// html5ever's tokenizer, without a tree: a sink that looks for metas, and switches to raw text as its tree
+/// builder would.
 pub(crate) fn tokenize(head: &str) -> usize {
     let queue = BufferQueue::default();
     queue.push_back(StrTendril::from(head));

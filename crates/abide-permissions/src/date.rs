@@ -1,6 +1,7 @@
 //! The dates of `unavailable_after`, in the forms that publishers write.
 //!
-//! Publishers write more forms than any one specification has, and a date that is not understood restricts nothing.
+//! Publishers write more forms than any one specification has, and a date that is not understood restricts
+//! nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,10 +27,11 @@ pub struct UnavailableAfter {
 }
 
 impl UnavailableAfter {
-    /// Reads a date: RFC 822 and 1123 (weekday never checked), RFC 850, asctime, ISO 8601 (date, date-time, basic, ordinal, week), what
-    /// `date` of Unix, `Date` of JavaScript and Go's `Time` print, numbers between slashes or dots that can be read in one order only, or
-    /// `@` and Unix seconds. A date without a time is its first second; a time without
-    /// a zone, or with a zone of unknown name, is read as UTC and is [approximate](Self::is_approximate).
+    /// Reads a date: RFC 822 and 1123 (weekday never checked), RFC 850, asctime, ISO 8601 (date, date-time,
+    /// basic, ordinal, week), what `date` of Unix, `Date` of JavaScript and Go's `Time` print, numbers
+    /// between slashes or dots that can be read in one order only, or `@` and Unix seconds. A date without a
+    /// time is its first second; a time without a zone, or with a zone of unknown name, is read as UTC and is
+    /// [approximate](Self::is_approximate).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim_matches(|c: char| c.is_ascii_whitespace());
         if let Some(seconds) = text.strip_prefix('@') {
@@ -94,7 +96,8 @@ impl fmt::Display for UnavailableAfter {
 const SECONDS_MIN: i64 = -62_167_219_200;
 const SECONDS_MAX: i64 = 253_402_300_799;
 
-/// Whether a comma stands within a date: behind its weekday, as in RFC 1123 and RFC 850, or in `June 25, 2010`.
+/// Whether a comma stands within a date: behind its weekday, as in RFC 1123 and RFC 850, or in `June 25,
+/// 2010`.
 pub(crate) fn is_parted(before: &[u8], behind: &[u8]) -> bool {
     let is_date = |text: &[u8]| UnavailableAfter::parse(&String::from_utf8_lossy(text)).is_some();
     let (first, next) = (String::from_utf8_lossy(before), String::from_utf8_lossy(behind));
@@ -182,7 +185,8 @@ impl Zone {
             "CET" => Self::hours(1),
             "CEST" => Self::hours(2),
             // JavaScript writes `GMT+0200`. The sign of `GMT+2` means either direction.
-            // Lenient: publishers write names that no standard knows, and `Europe/Berlin`; UTC is at most 14 hours off.
+            // Lenient: publishers write names that no standard knows, and `Europe/Berlin`; UTC is at most 14
+            // hours off.
             name => {
                 let offset = name.strip_prefix("GMT").filter(|offset| offset.len() >= 5);
                 offset.and_then(Self::parse).unwrap_or(Self::ASSUMED)
@@ -208,7 +212,8 @@ fn digits<N: FromStr>(text: &str, length: std::ops::RangeInclusive<usize>) -> Op
     if valid { text.parse().ok() } else { None }
 }
 
-/// ISO 8601: `2025-12-31`, `20251231`, `2025-365`, `2026-W01-1`, `2026-W01`, each perhaps with a time behind it.
+/// ISO 8601: `2025-12-31`, `20251231`, `2025-365`, `2026-W01-1`, `2026-W01`, each perhaps with a time behind
+/// it.
 fn iso_date(text: &str) -> Option<Read> {
     let end = text.find(|c: char| matches!(c, 'T' | 't') || c.is_ascii_whitespace()).unwrap_or(text.len());
     let (date, rest) = text.split_at_checked(end)?;
@@ -256,8 +261,9 @@ fn iso_time(text: &str) -> Option<(i64, Zone)> {
     Some((time(clock)?, zone))
 }
 
-/// Numbers between slashes or dots, where they can be read in one order only: `2025/12/31`, `31.12.2025`, `12/31/2025`. The year has four
-/// digits and stands first or last; `03/04/2025` is a day in March or in April.
+/// Numbers between slashes or dots, where they can be read in one order only: `2025/12/31`, `31.12.2025`,
+/// `12/31/2025`. The year has four digits and stands first or last; `03/04/2025` is a day in March or in
+/// April.
 fn numeric_date(text: &str) -> Option<Read> {
     let end = text.find(|char: char| char.is_ascii_whitespace()).unwrap_or(text.len());
     let (date, rest) = text.split_at_checked(end)?;
@@ -288,7 +294,8 @@ fn written_date(text: &str) -> Option<Read> {
     }
 }
 
-/// `Jun 25 15:00:00 2010` (asctime), `Jun 25 15:00:00 UTC 2010` (Unix), `Jun 25 2010 15:00:00 GMT+0000 (UTC)` (JavaScript).
+/// `Jun 25 15:00:00 2010` (asctime), `Jun 25 15:00:00 UTC 2010` (Unix), `Jun 25 2010 15:00:00 GMT+0000 (UTC)`
+/// (JavaScript).
 fn month_first(month: u8, text: &str) -> Option<Read> {
     let (day, text) = split_first_word(text)?;
     let (next, rest) = split_first_word(text)?;

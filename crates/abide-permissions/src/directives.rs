@@ -45,7 +45,8 @@ pub struct AppDirectives {
 struct AppMember {
     app: Box<str>,
     directives: Directives,
-    /// The bytes of the record's path; of the records that name an application, those with the longest path count.
+    /// The bytes of the record's path; of the records that name an application, those with the longest path
+    /// count.
     bytes: usize,
     /// Shared by the members of a record, which may be thousands.
     source: Arc<Provenance>,
@@ -55,8 +56,9 @@ struct AppMember {
 type Directives = Vec<(Box<str>, SfValue)>;
 
 impl AppDirectives {
-    /// Reads the records of the group of `rules`. A record that is not a List is dropped by itself: joined, as the
-    /// draft has it, one bad line would void all, and RFC 9309 §2.3.1.5 says that what is parseable is used.
+    /// Reads the records of the group of `rules`. A record that is not a List is dropped by itself: joined,
+    /// as the draft has it, one bad line would void all, and RFC 9309 §2.3.1.5 says that what is parseable is
+    /// used.
     pub fn of(rules: &Rules, target: &Target<'_>) -> Self {
         let mut found = Self::default();
         let group = rules.token().unwrap_or("*");
@@ -75,11 +77,12 @@ impl AppDirectives {
         found
     }
 
-    /// The directives for an application, each with its value and its record, in the order of the file, with repetitions. `None`
-    /// when no record names it.
+    /// The directives for an application, each with its value and its record, in the order of the file, with
+    /// repetitions. `None` when no record names it.
     ///
     /// Of the records that name it, all those with the longest path count: a longer path that names another
-    /// application hides none of ours. Names are compared case-insensitively (Lenient: SF Tokens are case-sensitive).
+    /// application hides none of ours. Names are compared case-insensitively (Lenient: SF Tokens are
+    /// case-sensitive).
     pub fn for_app(&self, app: &str) -> Option<Vec<(&str, &SfValue, &Provenance)>> {
         let named = || self.members.iter().filter(|member| member.app.eq_ignore_ascii_case(app));
         let longest = named().map(|member| member.bytes).max()?;

@@ -12,7 +12,8 @@ use crate::stated::Stated;
 /// In which carrier the elements stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
-    /// A field: another crawler's name before a colon is a user agent, and what follows is for it until the next name.
+    /// A field: another crawler's name before a colon is a user agent, and what follows is for it until the
+    /// next name.
     Field,
     /// A meta, which is for one crawler as a whole: an element with another's name is an unknown rule.
     Meta,
@@ -66,7 +67,8 @@ pub(crate) fn read_elements(text: &[u8], options: &ReadOptions, carrier: Carrier
     stated
 }
 
-/// Reads a piece of a structured field that is no member of it. `_bot;noindex` is for another crawler: its semicolon is that of a member.
+/// Reads a piece of a structured field that is no member of it. `_bot;noindex` is for another crawler: its
+/// semicolon is that of a member.
 pub(crate) fn read_salvaged(piece: &[u8], options: &ReadOptions) -> Stated {
     let is_foreign = |name: &[u8]| !options.token_binds_us(name) && names_crawler(name);
     match split_once(piece, |byte| byte == b';') {
@@ -104,16 +106,19 @@ impl<'a> ElementHead<'a> {
             _ if options.token_binds_us(name) => Self::Agent(true, rest),
             _ if names_crawler(name) && carrier == Carrier::Field => Self::Agent(false, rest),
             _ if names_crawler(name) => Self::Unknown,
-            // Stricter: a colon without a name (`: noindex`, `31 Dec 2025, 23:59 GMT`) does not change which crawlers the rules are for.
+            // Stricter: a colon without a name (`: noindex`, `31 Dec 2025, 23:59 GMT`) does not change which
+            // crawlers the rules are for.
             _ if is_no_crawler(name) => Self::NoCrawler(rest),
             _ => Self::Absent,
         }
     }
 }
 
-/// Whether the text before a colon is the name of a crawler: one product token, perhaps with its version, that is no rule's name.
+/// Whether the text before a colon is the name of a crawler: one product token, perhaps with its version,
+/// that is no rule's name.
 ///
-/// Stricter: anything else is a part of the value (`noindex nofollow max-snippet: -1`), so that no restriction is taken for a name.
+/// Stricter: anything else is a part of the value (`noindex nofollow max-snippet: -1`), so that no
+/// restriction is taken for a name.
 pub(crate) fn names_crawler(name: &[u8]) -> bool {
     let is_of_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     let (name, version) = split_once(name, |byte| byte == b'/').unwrap_or((name, b"1"));

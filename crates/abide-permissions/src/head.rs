@@ -1,6 +1,7 @@
 //! What was found in the head of a document, and how the search ended.
 //!
-//! A head without metas and a head that was not read are different answers, so how the scan ended is part of what was found.
+//! A head without metas and a head that was not read are different answers, so how the scan ended is part of
+//! what was found.
 
 #[cfg(feature = "html")]
 use std::borrow::Cow;
@@ -43,7 +44,8 @@ pub(crate) struct FoundInHead {
 
 #[cfg(feature = "html")]
 impl FoundInHead {
-    /// Takes a meta of the head with these attributes, if it has a name. One that is named by another attribute is a stray.
+    /// Takes a meta of the head with these attributes, if it has a name. One that is named by another
+    /// attribute is a stray.
     pub(crate) fn add_meta<'a>(&mut self, attribute: impl Fn(&'static str) -> Option<Cow<'a, str>>) {
         if let Some(name) = attribute("name").filter(|name| !name.is_empty()) {
             self.metas.push(Meta::new(name, attribute("content").unwrap_or_default()));
@@ -98,8 +100,8 @@ impl FoundInHead {
     }
 }
 
-/// A meta that looks like a robots meta and stands where readers do not look for one. If it addresses us, the questions that its rules are
-/// about are unknown.
+/// A meta that looks like a robots meta and stands where readers do not look for one. If it addresses us, the
+/// questions that its rules are about are unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub(crate) struct Stray {
@@ -165,8 +167,8 @@ impl Head {
         self.found.as_deref().map_or(&[], |found| &found.metas)
     }
 
-    /// The metas within the `noscript` elements of the head, which exist only for browsers without scripting. Their rules
-    /// count too.
+    /// The metas within the `noscript` elements of the head, which exist only for browsers without scripting.
+    /// Their rules count too.
     pub fn noscript_metas(&self) -> &[Meta] {
         self.found.as_deref().map_or(&[], |found| &found.noscript_metas)
     }
@@ -266,10 +268,11 @@ pub enum HeadEnd {
     Interrupted,
     /// The document is XML, and not well-formed before its head has ended.
     Malformed,
-    /// The Content-Type does not settle how the document is to be read. It was read in one way; in another it may say more.
+    /// The Content-Type does not settle how the document is to be read. It was read in one way; in another it
+    /// may say more.
     Unclear,
-    /// The text is in an encoding that is not known: UTF-16 without a mark, UTF-32, ISO-2022 that nothing declares. What can be seen of it was
-    /// read.
+    /// The text is in an encoding that is not known: UTF-16 without a mark, UTF-32, ISO-2022 that nothing
+    /// declares. What can be seen of it was read.
     UnknownCharset,
     /// The content is not HTML, or there is none.
     NotHtml,
@@ -280,8 +283,9 @@ pub enum HeadEnd {
 }
 
 impl HeadEnd {
-    /// The name in the command's JSON: `ended`, `eof`, `byte_limit`, `memory_limit`, or `none` without a scan. It is `eof` for a body that
-    /// ended early, and for a head that was read but does not count as known.
+    /// The name in the command's JSON: `ended`, `eof`, `byte_limit`, `memory_limit`, or `none` without a
+    /// scan. It is `eof` for a body that ended early, and for a head that was read but does not count as
+    /// known.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ended => "ended",

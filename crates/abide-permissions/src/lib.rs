@@ -1,8 +1,8 @@
 //! What may be done with a page?
 //!
-//! A site states this in `Robots-Tag` and `X-Robots-Tag` fields and in the robots metas of the HTML head (draft-illyes-repext-03). This crate reads
-//! them for the product tokens of one crawler, and combines them: every restriction counts. The result names the source of each rule.
-//!
+//! A site states this in `Robots-Tag` and `X-Robots-Tag` fields and in the robots metas of the HTML head
+//! (draft-illyes-repext-03). This crate reads them for the product tokens of one crawler, and combines them:
+//! every restriction counts. The result names the source of each rule.
 
 // Time and the world are arguments here; `.clippy.toml` names what would reach out for them.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]

@@ -1,6 +1,7 @@
 //! `License`: where a site states licence terms as a machine-readable document (RSL 1.0).
 //!
-//! Only the place of the document is read. What it permits (`permits`, `prohibits`) is XML and the caller's to fetch and read.
+//! Only the place of the document is read. What it permits (`permits`, `prohibits`) is XML and the caller's
+//! to fetch and read.
 
 use abide_robots::Rules;
 
@@ -8,9 +9,9 @@ use crate::head::Head;
 use crate::provenance::Provenance;
 use crate::quoted::{split, unquoted};
 
-/// The URLs of licence documents, as written, and where each is stated: in License records of robots.txt, which belong to the whole
-/// file; in `Link` fields with `rel="license"` and `type="application/rsl+xml"` (RFC 8288); in such `<link>` elements of the head. A URL is
-/// absolute, or relative to that of the response.
+/// The URLs of licence documents, as written, and where each is stated: in License records of robots.txt,
+/// which belong to the whole file; in `Link` fields with `rel="license"` and `type="application/rsl+xml"`
+/// (RFC 8288); in such `<link>` elements of the head. A URL is absolute, or relative to that of the response.
 ///
 /// ```
 /// use abide_permissions::licenses;
@@ -38,8 +39,9 @@ pub fn licenses<'a>(
     records.chain(links.take(LICENSES_MAX)).chain(elements).collect()
 }
 
-/// The parameters of a `License` challenge among `WWW-Authenticate` fields: names in lower case, values without their quotes. A
-/// server sends it with 401 or 402, when content is for licensees only. `None`: there is none.
+/// The parameters of a `License` challenge among `WWW-Authenticate` fields: names in lower case, values
+/// without their quotes. A server sends it with 401 or 402, when content is for licensees only. `None`: there
+/// is none.
 ///
 /// ```
 /// use abide_permissions::license_challenge;
@@ -102,7 +104,8 @@ fn license_link(link: &[u8]) -> Option<String> {
     (is_license(&rel?, &media_type?) && !url.is_empty()).then_some(url)
 }
 
-/// The parts of a field between separators that are neither within `<` and `>` nor within quotes, trimmed; empty ones are left out.
+/// The parts of a field between separators that are neither within `<` and `>` nor within quotes, trimmed;
+/// empty ones are left out.
 fn parts(value: &[u8], separator: u8) -> impl Iterator<Item = &[u8]> {
     split(value, separator, true).map(<[u8]>::trim_ascii).filter(|part| !part.is_empty())
 }

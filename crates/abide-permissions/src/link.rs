@@ -1,9 +1,11 @@
 //! The `rel` of a single link.
 //!
-//! [`Permissions`](crate::Permissions) say whether any link of a page may be followed; a crawler asks this of each.
+//! [`Permissions`](crate::Permissions) say whether any link of a page may be followed; a crawler asks this of
+//! each.
 
-/// Whether a link with this `rel` attribute may be followed: not when one of its words is `nofollow`, `ugc` or
-/// `sponsored`. Words lie between ASCII whitespace and commas, and are compared without regard to ASCII case.
+/// Whether a link with this `rel` attribute may be followed: not when one of its words is `nofollow`, `ugc`
+/// or `sponsored`. Words lie between ASCII whitespace and commas, and are compared without regard to ASCII
+/// case.
 ///
 /// ```
 /// use abide_permissions::link_follow;

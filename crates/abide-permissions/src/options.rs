@@ -12,8 +12,8 @@ use crate::preference::Usage;
 
 /// The product tokens that rules are read for, and the limits of reading. Cheap to clone.
 ///
-/// The tokens are a chain such as `ExampleBot-News`, `ExampleBot`. The rules for *every* token of it apply, and so do the rules for all
-/// crawlers.
+/// The tokens are a chain such as `ExampleBot-News`, `ExampleBot`. The rules for *every* token of it apply,
+/// and so do the rules for all crawlers.
 ///
 /// ```
 /// use abide_permissions::ReadOptions;
@@ -55,8 +55,9 @@ impl PreferenceOptions {
     }
 }
 
-/// The token of a group that says what may be used to train models (draft-kelley-aipref-training-preference-signal-00). What it disallows is
-/// disallowed for training; what it allows is not stated.
+/// The token of a group that says what may be used to train models
+/// (draft-kelley-aipref-training-preference-signal-00). What it disallows is disallowed for training; what it
+/// allows is not stated.
 pub const AI_TRAINING_TOKEN: &str = "__usage_ai-training";
 
 /// A token whose group states a preference.
@@ -116,8 +117,8 @@ impl ReadOptions {
         Ok(self)
     }
 
-    /// Bytes of HTML that are read, after content decoding: of the head, or with [`with_whole_document`](Self::with_whole_document) of the
-    /// document. Default 512 KiB, at least 8 KiB.
+    /// Bytes of HTML that are read, after content decoding: of the head, or with
+    /// [`with_whole_document`](Self::with_whole_document) of the document. Default 512 KiB, at least 8 KiB.
     ///
     /// # Errors
     /// When the limit is below 8192.
@@ -126,8 +127,8 @@ impl ReadOptions {
         Ok(self)
     }
 
-    /// Bytes of memory that the HTML scan may use. Default 1 MiB, at least 16 KiB: above the buffer that is allocated
-    /// in advance, and a slice of input.
+    /// Bytes of memory that the HTML scan may use. Default 1 MiB, at least 16 KiB: above the buffer that is
+    /// allocated in advance, and a slice of input.
     ///
     /// # Errors
     /// When the limit is below 16,384.
@@ -136,45 +137,50 @@ impl ReadOptions {
         Ok(self)
     }
 
-    /// Reads `Robots-Tag` strictly by RFC 9651: one bad member makes the whole field void unless the field is over the limit, names are
-    /// lower-case only, and there is no legacy reading. What is invalid in a Content-Usage, Content-Signal or
-    /// reservation then states nothing, and is not unknown either. Off by default, because it loses restrictions that a publisher meant. `X-Robots-Tag` is not affected.
+    /// Reads `Robots-Tag` strictly by RFC 9651: one bad member makes the whole field void unless the field is
+    /// over the limit, names are lower-case only, and there is no legacy reading. What is invalid in a
+    /// Content-Usage, Content-Signal or reservation then states nothing, and is not unknown either. Off by
+    /// default, because it loses restrictions that a publisher meant. `X-Robots-Tag` is not affected.
     pub const fn with_strict_sf(mut self, strict: bool) -> Self {
         self.preferences.strict = strict;
         self
     }
 
-    /// Whether metas in the body count too, up to the limit, as they do for Google. Off by default, because others than the publisher may
-    /// be able to write into the body (draft-illyes-repext-03 §4).
+    /// Whether metas in the body count too, up to the limit, as they do for Google. Off by default, because
+    /// others than the publisher may be able to write into the body (draft-illyes-repext-03 §4).
     pub const fn with_body_metas(mut self, count: bool) -> Self {
         self.body_metas = count;
         self
     }
 
-    /// Whether the scan goes on behind the head, to the [limit on bytes](Self::with_head_limit): a robots meta for us out there, where no
-    /// standard puts one and some search engines read it, makes the questions that it is about unknown. Frameworks that stream write metas
-    /// into the body (Next.js since 15.2, for pages that are not found too), and a notice or a byte order mark in front of the document
-    /// pushes those of its head there.
+    /// Whether the scan goes on behind the head, to the [limit on bytes](Self::with_head_limit): a robots
+    /// meta for us out there, where no standard puts one and some search engines read it, makes the questions
+    /// that it is about unknown. Frameworks that stream write metas into the body (Next.js since 15.2, for
+    /// pages that are not found too), and a notice or a byte order mark in front of the document pushes those
+    /// of its head there.
     ///
-    /// Off by default: a response is then ready when its head is, and only what has arrived together with the end of the head is searched.
-    /// With it, a call waits for the body, up to the limit (with a lazy scan, the reader reads it). The limit, or a body that breaks off,
-    /// leaves a head known that was read to its end.
+    /// Off by default: a response is then ready when its head is, and only what has arrived together with the
+    /// end of the head is searched. With it, a call waits for the body, up to the limit (with a lazy scan,
+    /// the reader reads it). The limit, or a body that breaks off, leaves a head known that was read to its
+    /// end.
     pub const fn with_whole_document(mut self, scan: bool) -> Self {
         self.whole_document = scan;
         self
     }
 
-    /// Whether the Content-Signal records of the `*` group count too if a group names the crawler; the most restrictive counts. Off by
-    /// default, because by RFC 9309 §2.2.1 the `*` group does not apply then. Turn it on if you assume that a site with `ai-train=no` for
-    /// all crawlers did not mean to except those that it has rules for.
+    /// Whether the Content-Signal records of the `*` group count too if a group names the crawler; the most
+    /// restrictive counts. Off by default, because by RFC 9309 §2.2.1 the `*` group does not apply then. Turn
+    /// it on if you assume that a site with `ai-train=no` for all crawlers did not mean to except those that
+    /// it has rules for.
     pub const fn with_signals_united(mut self, unite: bool) -> Self {
         self.preferences.unites_signals = unite;
         self
     }
 
-    /// Adds a *policy token*: a site states a preference on `usage` by an ordinary group of robots.txt whose user-agent line names the
-    /// token (draft-kelley-aipref-training-preference-signal). If that group disallows the URL, the usage is disallowed; it never decides
-    /// whether the URL is fetched. With `fallback`, the `*` group counts if no group names the token. [`AI_TRAINING_TOKEN`] is always read.
+    /// Adds a *policy token*: a site states a preference on `usage` by an ordinary group of robots.txt whose
+    /// user-agent line names the token (draft-kelley-aipref-training-preference-signal). If that group
+    /// disallows the URL, the usage is disallowed; it never decides whether the URL is fetched. With
+    /// `fallback`, the `*` group counts if no group names the token. [`AI_TRAINING_TOKEN`] is always read.
     pub fn with_policy_token(mut self, token: ProductToken, usage: Usage, fallback: bool) -> Self {
         let added = [PolicyToken { token, usage, fallback }];
         let known = self.preferences.policies.iter().flat_map(|known| known.iter().cloned());
@@ -182,25 +188,28 @@ impl ReadOptions {
         self
     }
 
-    /// The percentage of the time since `Last-Modified` for which a response counts as fresh. Default 10, as in RFC 9111 §4.2.2; 0 turns
-    /// the heuristic off.
+    /// The percentage of the time since `Last-Modified` for which a response counts as fresh. Default 10, as
+    /// in RFC 9111 §4.2.2; 0 turns the heuristic off.
     pub const fn with_heuristic_percent(mut self, percent: u32) -> Self {
         self.heuristic_percent = percent;
         self
     }
 
-    /// The planned interval between fetches, for which a response counts as fresh if nothing else is known (draft-illyes-repext-03 §3.1.4:
-    /// "typically matching the scheduled recrawl frequency of the resource"). Default 0: fetch again at any time.
+    /// The planned interval between fetches, for which a response counts as fresh if nothing else is known
+    /// (draft-illyes-repext-03 §3.1.4: "typically matching the scheduled recrawl frequency of the resource").
+    /// Default 0: fetch again at any time.
     pub const fn with_default_ttl(mut self, ttl: Duration) -> Self {
         self.default_ttl = ttl;
         self
     }
 
-    /// Whether unknown counts as permitted in `may_index()` and the other methods of [`Permissions`](crate::Permissions), whatever the
-    /// reason: a limit, a body that is still coded or was not read, a 304 without a record. Off by default.
+    /// Whether unknown counts as permitted in `may_index()` and the other methods of
+    /// [`Permissions`](crate::Permissions), whatever the reason: a limit, a body that is still coded or was
+    /// not read, a 304 without a record. Off by default.
     ///
     /// With it, a `noindex` that could not be read is not obeyed. Without it,
-    /// [`Permissions::noindex_known`](crate::Permissions::noindex_known) distinguishes unknown from forbidden.
+    /// [`Permissions::noindex_known`](crate::Permissions::noindex_known) distinguishes unknown from
+    /// forbidden.
     pub const fn danger_unknown_is_permitted(mut self, is_permitted: bool) -> Self {
         self.unknown_is_permitted = is_permitted;
         self
@@ -231,7 +240,8 @@ impl ReadOptions {
         self.whole_document
     }
 
-    /// Whether the name of a meta, or the text before a colon, is one of ours, or one of those in `global` for all crawlers.
+    /// Whether the name of a meta, or the text before a colon, is one of ours, or one of those in `global`
+    /// for all crawlers.
     pub(crate) fn names_us(&self, name: &[u8], global: &[&[u8]]) -> bool {
         global.iter().any(|all| name.eq_ignore_ascii_case(all))
             || self.tokens.iter().any(|token| name.eq_ignore_ascii_case(token.as_str().as_bytes()))
@@ -248,7 +258,8 @@ impl ReadOptions {
         })
     }
 
-    /// Whether rules for this token of a field bind us: ours, or that of all crawlers (`*`, and `robots` as a whole).
+    /// Whether rules for this token of a field bind us: ours, or that of all crawlers (`*`, and `robots` as a
+    /// whole).
     pub(crate) fn token_binds_us(&self, text: &[u8]) -> bool {
         text == b"*" || text.eq_ignore_ascii_case(b"robots") || self.token_is_ours(text)
     }

@@ -1,7 +1,7 @@
 //! `Permissions`: what one response permits, and how much of that is known.
 //!
-//! It unites what the fields, the metas and the rendered document state. Nothing relaxes, and what was not read is not
-//! permitted.
+//! It unites what the fields, the metas and the rendered document state. Nothing relaxes, and what was not
+//! read is not permitted.
 
 use std::time::SystemTime;
 
@@ -17,7 +17,8 @@ use crate::rules::TagRules;
 
 /// What a site permits with a page: the rules of all sources combined, and where each rule comes from.
 ///
-/// These are requests of the publisher, not access control (draft-illyes-repext-03 §1): they do not decide whether a page may be fetched.
+/// These are requests of the publisher, not access control (draft-illyes-repext-03 §1): they do not decide
+/// whether a page may be fetched.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -47,8 +48,8 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Reads a response: its header fields as (name, value), one pair for each line, in order; and its head, or the reason
-    /// why there is none. Fields of other names are passed over.
+    /// Reads a response: its header fields as (name, value), one pair for each line, in order; and its head,
+    /// or the reason why there is none. Fields of other names are passed over.
     pub fn read<'a>(
         options: &ReadOptions,
         fields: impl IntoIterator<Item = (&'a str, &'a [u8])>,
@@ -69,8 +70,8 @@ impl Permissions {
         }
     }
 
-    /// Reads header fields alone, as text, for content that is not HTML. The reading is as of the epoch; give the
-    /// time with [`Permissions::with_received_at`] when an `unavailable_after` should count.
+    /// Reads header fields alone, as text, for content that is not HTML. The reading is as of the epoch; give
+    /// the time with [`Permissions::with_received_at`] when an `unavailable_after` should count.
     pub fn from_headers<'a>(
         options: &ReadOptions,
         fields: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -79,7 +80,8 @@ impl Permissions {
         Self::read(options, fields, Head::default(), SystemTime::UNIX_EPOCH)
     }
 
-    /// Nothing is known of the page, for this reason, and no setting permits what is unknown: the response is not the page's.
+    /// Nothing is known of the page, for this reason, and no setting permits what is unknown: the response is
+    /// not the page's.
     pub fn unknown(received_at: SystemTime, reason: String) -> Self {
         let findings =
             Findings { doubted: Asked::ALL, doubts: vec![(Asked::ALL, reason)], ..Findings::default() };
@@ -99,8 +101,8 @@ impl Permissions {
         self
     }
 
-    /// Says that there may be field lines which [`Permissions::read`] was not given, because something on the way does not
-    /// keep them, as HTTP caches do. What is stated stays, and nothing else is known.
+    /// Says that there may be field lines which [`Permissions::read`] was not given, because something on the
+    /// way does not keep them, as HTTP caches do. What is stated stays, and nothing else is known.
     pub const fn with_missing_fields(mut self) -> Self {
         self.fields_read = false;
         self
@@ -108,8 +110,8 @@ impl Permissions {
 
     /// Adds what the document states after its scripts have run: the metas of the final DOM's head, in order.
     ///
-    /// What the initial source states stays in force, even if the DOM does not have it (draft-illyes-repext-03 §4: the final DOM MUST NOT be
-    /// the exclusive source of truth).
+    /// What the initial source states stays in force, even if the DOM does not have it
+    /// (draft-illyes-repext-03 §4: the final DOM MUST NOT be the exclusive source of truth).
     pub(crate) fn union_rendered(mut self, options: &ReadOptions, metas: &[Meta]) -> Self {
         read_metas(options, metas, |index, name| Provenance::Rendered { index, name }, &mut self.findings);
         // Combined once more from all statements, of which none was taken back.
@@ -147,7 +149,8 @@ impl Permissions {
         self.head.metas()
     }
 
-    /// Whether a limit cut a field, a `content`, or the head, or the head could not be read to its end: rules may be missing.
+    /// Whether a limit cut a field, a `content`, or the head, or the head could not be read to its end: rules
+    /// may be missing.
     pub const fn is_truncated(&self) -> bool {
         self.findings.truncated
     }
@@ -157,19 +160,22 @@ impl Permissions {
         self.received_at
     }
 
-    /// Whether everything was read and understood that could state a rule: every field line, and the head to its end unless there is no
-    /// HTML. If not, some [answer](Self::answer) is unknown, unless something forbids it.
+    /// Whether everything was read and understood that could state a rule: every field line, and the head to
+    /// its end unless there is no HTML. If not, some [answer](Self::answer) is unknown, unless something
+    /// forbids it.
     pub const fn is_complete(&self) -> bool {
         self.is_read() && self.findings.doubted.is_empty()
     }
 
-    /// Whether everything was read that could state a rule or a preference, also where some of it was not understood.
+    /// Whether everything was read that could state a rule or a preference, also where some of it was not
+    /// understood.
     pub const fn is_read(&self) -> bool {
         self.fields_read && !self.findings.truncated && self.head_end().is_complete()
     }
 
-    /// May the page be used so? As of when the response was received. Yes where everything was read that could forbid it, all that was
-    /// stated about it was understood, and nothing forbids it; else no, or unknown with the reasons. No setting changes this.
+    /// May the page be used so? As of when the response was received. Yes where everything was read that
+    /// could forbid it, all that was stated about it was understood, and nothing forbids it; else no, or
+    /// unknown with the reasons. No setting changes this.
     ///
     /// ```
     /// use abide_permissions::{Permissions, Question, ReadOptions};
@@ -196,7 +202,8 @@ impl Permissions {
         }
     }
 
-    /// Why something is unknown, a sentence for each reason, whatever it is about. Empty if everything [is known](Self::is_complete).
+    /// Why something is unknown, a sentence for each reason, whatever it is about. Empty if everything [is
+    /// known](Self::is_complete).
     pub fn unknown_because(&self) -> Vec<String> {
         self.reasons_for(Asked::ALL)
     }
@@ -224,32 +231,33 @@ impl Permissions {
         reasons
     }
 
-    /// Whether the content may be in an index, as of when the response was received. Unknown is no: `true` only when the
-    /// [answer](Self::answer) is yes, or with [`ReadOptions::danger_unknown_is_permitted`]. A robots meta behind the head is found only
-    /// as [`ReadOptions::with_whole_document`] says.
+    /// Whether the content may be in an index, as of when the response was received. Unknown is no: `true`
+    /// only when the [answer](Self::answer) is yes, or with [`ReadOptions::danger_unknown_is_permitted`]. A
+    /// robots meta behind the head is found only as [`ReadOptions::with_whole_document`] says.
     pub fn may_index(&self) -> bool {
         self.may_index_at(self.received_at)
     }
 
-    /// Whether the content may be in an index at `now`. Later than the response, an `unavailable_after` may have passed.
-    /// Unknown is no, as for [`Permissions::may_index`].
+    /// Whether the content may be in an index at `now`. Later than the response, an `unavailable_after` may
+    /// have passed. Unknown is no, as for [`Permissions::may_index`].
     pub fn may_index_at(&self, now: SystemTime) -> bool {
         self.permits_what_is_not_stated(Question::Index) && self.rules.may_index_at(now)
     }
 
-    /// Whether the page's links may be followed. Unknown is no, as for [`Permissions::may_index`]. For a single link see
-    /// [`link_follow`](crate::link_follow).
+    /// Whether the page's links may be followed. Unknown is no, as for [`Permissions::may_index`]. For a
+    /// single link see [`link_follow`](crate::link_follow).
     pub const fn may_follow(&self) -> bool {
         self.permits_what_is_not_stated(Question::Follow) && !self.rules.nofollow()
     }
 
-    /// The longest text snippet in characters; 0 when `nosnippet`, or when that is unknown. `None`: there is no limit.
+    /// The longest text snippet in characters; 0 when `nosnippet`, or when that is unknown. `None`: there is
+    /// no limit.
     pub const fn snippet_limit(&self) -> Option<u64> {
         if self.permits_what_is_not_stated(Question::Snippet) { self.rules.snippet_limit() } else { Some(0) }
     }
 
-    /// The answer on [indexing](Question::Index) in reverse: `Some(true)` when it is forbidden, `Some(false)` when it is allowed, `None`
-    /// when it is unknown. No setting changes this.
+    /// The answer on [indexing](Question::Index) in reverse: `Some(true)` when it is forbidden, `Some(false)`
+    /// when it is allowed, `None` when it is unknown. No setting changes this.
     pub fn noindex_known(&self) -> Option<bool> {
         match self.answer(Question::Index).preference() {
             Preference::Disallow => Some(true),

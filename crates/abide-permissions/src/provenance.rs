@@ -11,8 +11,8 @@ use crate::question::Asked;
 use crate::rules::TagRules;
 use crate::stated::Stated;
 
-/// The place where a site states something. `Display` is one phrase: `X-Robots-Tag, field 1 (legacy): noindex, nofollow`. Text of servers
-/// is escaped and cut.
+/// The place where a site states something. `Display` is one phrase: `X-Robots-Tag, field 1 (legacy):
+/// noindex, nofollow`. Text of servers is escaped and cut.
 ///
 /// ```
 /// use abide_permissions::{Permissions, Provenance};
@@ -36,10 +36,11 @@ pub enum Provenance {
         name: Box<str>,
         /// The line among those of that name, from 0.
         line: usize,
-        /// The grammar in which it was read: `sf`, `sf-salvage`, `draft-00` or `legacy`. Empty for a field that has one only.
+        /// The grammar in which it was read: `sf`, `sf-salvage`, `draft-00` or `legacy`. Empty for a field
+        /// that has one only.
         reading: Cow<'static, str>,
-        /// The member as written, or the whole line when its grammar has no members. Empty for preferences, which keep
-        /// [their own](crate::PreferenceStatement::text).
+        /// The member as written, or the whole line when its grammar has no members. Empty for preferences,
+        /// which keep [their own](crate::PreferenceStatement::text).
         text: Box<str>,
     },
     /// A meta element of the head.
@@ -66,7 +67,8 @@ pub enum Provenance {
         /// Its name as written.
         name: Box<str>,
     },
-    /// A meta element that stands where no standard puts a robots meta: behind the head, or named by another attribute than `name`.
+    /// A meta element that stands where no standard puts a robots meta: behind the head, or named by another
+    /// attribute than `name`.
     #[non_exhaustive]
     Stray {
         /// `body`, `property` or `http-equiv`.
@@ -83,7 +85,8 @@ pub enum Provenance {
         line: u32,
         /// Its path as written, at most 256 bytes of it; `None`: it covers every URL.
         path: Option<Box<str>>,
-        /// The product token of the group that it counts in, or `*`. `None`: it is outside groups, for every crawler.
+        /// The product token of the group that it counts in, or `*`. `None`: it is outside groups, for every
+        /// crawler.
         group: Option<Box<str>>,
     },
     /// A `<link>` of the head.
@@ -191,7 +194,8 @@ pub(crate) struct Findings {
     pub(crate) statements: Vec<(Provenance, TagRules)>,
     pub(crate) warnings: Vec<(Provenance, String)>,
     pub(crate) truncated: bool,
-    /// The questions about which something is stated that was not understood or not read. All of them, however many reasons are kept.
+    /// The questions about which something is stated that was not understood or not read. All of them,
+    /// however many reasons are kept.
     pub(crate) doubted: Asked,
     /// Why, with the questions that each reason is about; bounded as the warnings are.
     pub(crate) doubts: Vec<(Asked, String)>,
@@ -218,7 +222,8 @@ impl Findings {
         warn(&mut self.warnings, source, problem);
     }
 
-    /// Something is stated at this place that was not understood. Without a question that it is about, that matters to nobody.
+    /// Something is stated at this place that was not understood. Without a question that it is about, that
+    /// matters to nobody.
     pub(crate) fn doubt(&mut self, asked: Asked, source: Provenance, problem: &str) {
         if asked.is_empty() {
             return;

@@ -1,10 +1,12 @@
 //! Values of header fields in which quoted strings may stand (RFC 9110 §5.6.4).
 //!
-//! Structured fields are parsed by sfv. `Link`, `Content-Type` and `WWW-Authenticate` are older, and sites take liberties with them.
+//! Structured fields are parsed by sfv. `Link`, `Content-Type` and `WWW-Authenticate` are older, and sites
+//! take liberties with them.
 
 use std::borrow::Cow;
 
-/// The parts of a value between separators that are not within quotes, nor within `<` and `>` if these are `brackets`.
+/// The parts of a value between separators that are not within quotes, nor within `<` and `>` if these are
+/// `brackets`.
 pub(crate) fn split(value: &[u8], separator: u8, brackets: bool) -> impl Iterator<Item = &[u8]> {
     // Most values have no strings.
     let is_plain = !brackets && !value.contains(&b'"');
@@ -24,7 +26,8 @@ pub(crate) fn split(value: &[u8], separator: u8, brackets: bool) -> impl Iterato
     })
 }
 
-/// The value of a parameter, without quotes of either kind. Lenient: single ones are no syntax, and people write them.
+/// The value of a parameter, without quotes of either kind. Lenient: single ones are no syntax, and people
+/// write them.
 pub(crate) fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
     match value.trim_ascii() {
         [b'"', rest @ ..] => {

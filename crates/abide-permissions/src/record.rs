@@ -15,8 +15,9 @@ use crate::preference::{PreferenceStatement, Preferences, Usage, states_preferen
 use crate::provenance::Provenance;
 use crate::rules::TagRules;
 
-/// What is known of the permissions of one URL. Keep it between fetches, so that the last known rules are honoured until the resource is
-/// fetched again (draft-illyes-repext-03 §3.1.4: "the last known robots-tag rules MUST continue to be honored").
+/// What is known of the permissions of one URL. Keep it between fetches, so that the last known rules are
+/// honoured until the resource is fetched again (draft-illyes-repext-03 §3.1.4: "the last known robots-tag
+/// rules MUST continue to be honored").
 ///
 /// It contains what the server sent, so it can be read again for other tokens.
 ///
@@ -92,7 +93,8 @@ pub struct Fetched<'a> {
 }
 
 impl<'a> Fetched<'a> {
-    /// A response: its status, its fields line by line, its head or the reason why there is none, and when it was received.
+    /// A response: its status, its fields line by line, its head or the reason why there is none, and when it
+    /// was received.
     pub const fn new(
         status: u16,
         fields: &'a [(&'a str, &'a [u8])],
@@ -110,8 +112,8 @@ impl<'a> Fetched<'a> {
         self
     }
 
-    /// Adds what robots.txt prefers for the URL: the copy that decided this very fetch. Later copies do not change what was
-    /// fetched under this one (draft-ietf-aipref-attach).
+    /// Adds what robots.txt prefers for the URL: the copy that decided this very fetch. Later copies do not
+    /// change what was fetched under this one (draft-ietf-aipref-attach).
     pub fn with_preferences(mut self, preferences: &Preferences) -> Self {
         let of_robots =
             preferences.statements().iter().filter(|statement| statement.source().is_robots_txt());
@@ -131,7 +133,8 @@ impl<'a> Fetched<'a> {
 
     fn is_whole(&self) -> bool {
         let ranges = self.fields.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-range"));
-        // RFC 9110 §15.3.7: with `If-Range` the client has the fields already, so a 206 should not repeat them.
+        // RFC 9110 §15.3.7: with `If-Range` the client has the fields already, so a 206 should not repeat
+        // them.
         let is_resumed =
             self.status == 206 && self.request.iter().any(|(name, _)| name.eq_ignore_ascii_case("if-range"));
         !is_resumed && is_whole(self.status, ranges.map(|(_, value)| *value))
@@ -147,8 +150,9 @@ impl<'a> Fetched<'a> {
     }
 }
 
-/// Whether a response with this status and these `Content-Range` lines is a whole representation of its resource, and not a part of it
-/// (206) or what has changed in it (226). A 206 is whole when its range reaches from the first byte to the last.
+/// Whether a response with this status and these `Content-Range` lines is a whole representation of its
+/// resource, and not a part of it (206) or what has changed in it (226). A 206 is whole when its range
+/// reaches from the first byte to the last.
 ///
 /// ```
 /// use abide_permissions::is_whole;
@@ -185,12 +189,14 @@ impl PermissionRecord {
         record
     }
 
-    /// Takes in another fetch, and returns whether that says anything about the resource; if not, the record is as it was. What happened
-    /// when there was no response (a network error, a disallowed or skipped fetch) changes nothing and needs no call.
+    /// Takes in another fetch, and returns whether that says anything about the resource; if not, the record
+    /// is as it was. What happened when there was no response (a network error, a disallowed or skipped
+    /// fetch) changes nothing and needs no call.
     pub fn update(&mut self, fetched: &Fetched<'_>) -> bool {
         match fetched.status {
             200..=299 if fetched.is_whole_page() => self.replace(fetched),
-            // RFC 9110 §15.3.7: a 206 need not repeat the fields of the page, so those of the record stay; the rest is unknown.
+            // RFC 9110 §15.3.7: a 206 need not repeat the fields of the page, so those of the record stay;
+            // the rest is unknown.
             200..=299 if !fetched.is_whole() => {
                 // The last part says how long the page is fresh.
                 self.fields.retain(|(name, _)| states(name) || !fetched.has_field(name));
@@ -264,8 +270,8 @@ impl PermissionRecord {
         if self.is_cut { read.with_missing_fields() } else { read }
     }
 
-    /// The preferences that were stated when the resource was fetched: by robots.txt, by the fields that are kept, and by
-    /// the metas and words of the page.
+    /// The preferences that were stated when the resource was fetched: by robots.txt, by the fields that are
+    /// kept, and by the metas and words of the page.
     pub fn preferences(&self, options: &ReadOptions) -> Preferences {
         let mut read = Preferences::new(options)
             .with_statements(self.preferences.iter().cloned())
@@ -283,8 +289,8 @@ impl PermissionRecord {
         if self.head_end.is_complete() { read } else { read.with_unread_source(&self.head_end.to_string()) }
     }
 
-    /// Whether this record has every rule of the other one, the same preferences, and the same gaps. Then it forbids at least as
-    /// much for every token, and can be used in place of the other one.
+    /// Whether this record has every rule of the other one, the same preferences, and the same gaps. Then it
+    /// forbids at least as much for every token, and can be used in place of the other one.
     ///
     /// ```
     /// use std::time::SystemTime;
@@ -333,8 +339,9 @@ impl PermissionRecord {
         time.unwrap_or(epoch)
     }
 
-    /// Whether a store that has this record keeps it when `other` of the same URL is saved: it was received later, but by less than a day.
-    /// A record that is dated further ahead has a wrong date, and would never be replaced.
+    /// Whether a store that has this record keeps it when `other` of the same URL is saved: it was received
+    /// later, but by less than a day. A record that is dated further ahead has a wrong date, and would never
+    /// be replaced.
     pub const fn outlives(&self, other: &Self) -> bool {
         let later_by = self.received_at.saturating_sub(other.received_at);
         0 < later_by && later_by < 86_400_000
@@ -375,7 +382,8 @@ impl PermissionRecord {
         self.add_fields(fetched);
     }
 
-    /// Whether the 304 is about the version that is recorded (RFC 9111 §4.3.4): by its own validators, else by the one of the request.
+    /// Whether the 304 is about the version that is recorded (RFC 9111 §4.3.4): by its own validators, else
+    /// by the one of the request.
     fn is_version_of(&self, fetched: &Fetched<'_>) -> bool {
         let (Some(ours), Some(theirs)) = (PageValidators::of(self.fields()), PageValidators::of_304(fetched))
         else {
@@ -396,8 +404,8 @@ impl PermissionRecord {
         }
     }
 
-    /// RFC 9111 §3.2: a field that the 304 has replaces all lines of that name; the others stay, except `Age` and
-    /// `Date`, which are about the message.
+    /// RFC 9111 §3.2: a field that the 304 has replaces all lines of that name; the others stay, except `Age`
+    /// and `Date`, which are about the message.
     fn revalidate(&mut self, fetched: &Fetched<'_>) {
         self.fields.retain(|(name, _)| !fetched.has_field(name) && !matches!(&**name, "age" | "date"));
         self.add_fields(fetched);
@@ -468,7 +476,8 @@ impl<'a> PageValidators<'a> {
         Some(validators)
     }
 
-    /// Those of a 304; without a tag also that of the request that it answers, and without either its date (RFC 9110 §13.1.3).
+    /// Those of a 304; without a tag also that of the request that it answers, and without either its date
+    /// (RFC 9110 §13.1.3).
     fn of_304(fetched: &Fetched<'a>) -> Option<Self> {
         let stated = Self::of(fetched.fields.iter().copied())?;
         if stated.tag.is_some() {
@@ -506,7 +515,8 @@ fn varies<'a>(fields: impl Iterator<Item = (&'a str, &'a [u8])>) -> bool {
         .any(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"accept-encoding"))
 }
 
-/// The lines that are kept: those that state rules or preferences, that decide freshness, that distinguish versions, or that lead to a licence.
+/// The lines that are kept: those that state rules or preferences, that decide freshness, that distinguish
+/// versions, or that lead to a licence.
 fn is_kept(name: &str, line: &[u8]) -> bool {
     states(name)
         || CACHING_FIELDS.contains(&name)
@@ -529,7 +539,8 @@ const FIELD_BYTES_MAX: usize = 64 * 1024;
 /// Statements of robots.txt kept; a file has a handful.
 const STATEMENTS_MAX: usize = 256;
 
-/// Keeps as many as there is room for: what is disallowed before the rest, and known usages before others. Whether some were dropped.
+/// Keeps as many as there is room for: what is disallowed before the rest, and known usages before others.
+/// Whether some were dropped.
 fn cut_statements(statements: &mut Vec<PreferenceStatement>) -> bool {
     let is_cut = statements.len() > STATEMENTS_MAX;
     if is_cut {
@@ -544,7 +555,8 @@ fn cut_statements(statements: &mut Vec<PreferenceStatement>) -> bool {
 /// Metas of one kind, and links, that are kept; a page has a few dozen.
 const KEPT_MAX: usize = 1024;
 
-/// Product tokens have no colon, so `twitter:card` and its like need not be kept. A name that is misspelt may be meant for one.
+/// Product tokens have no colon, so `twitter:card` and its like need not be kept. A name that is misspelt may
+/// be meant for one.
 fn may_name_a_token(meta: &Meta) -> bool {
     !meta.name().contains(':')
 }

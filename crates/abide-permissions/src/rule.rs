@@ -1,10 +1,11 @@
 //! The vocabulary that all carriers share: fields, metas, draft-00 and legacy values.
 //!
-//! A new rule is one line in one of the two tables below and one in `Asked::by`, and for a rule with a value also a field of `TagRules`.
-//! draft-illyes-repext-03 §5.2: the names of the registry are parameters of the field *and* words of a meta's content.
+//! A new rule is one line in one of the two tables below and one in `Asked::by`, and for a rule with a value
+//! also a field of `TagRules`. draft-illyes-repext-03 §5.2: the names of the registry are parameters of the
+//! field *and* words of a meta's content.
 
-/// Makes an enum of the rules that are listed with their names on the wire. Whatever lists rules follows from it: the
-/// reading of every carrier, `Display`, and what the command prints.
+/// Makes an enum of the rules that are listed with their names on the wire. Whatever lists rules follows from
+/// it: the reading of every carrier, `Display`, and what the command prints.
 macro_rules! vocabulary {
     ($(#[$meta:meta])* $visibility:vis enum $rules:ident { $($(#[$doc:meta])* $rule:ident = $name:literal,)+ }) => {
         $(#[$meta])*

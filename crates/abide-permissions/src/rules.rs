@@ -1,6 +1,7 @@
 //! `TagRules`: what has been stated, as one small value, and the only way to combine two of them.
 //!
-//! Everything that states rules ends in this type, and union is the only way to combine two, so no source can lift what another states.
+//! Everything that states rules ends in this type, and union is the only way to combine two, so no source can
+//! lift what another states.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +14,9 @@ use crate::rule::{Flag, ImagePreview, KnownRule, Limit, ValuedRule};
 
 /// A set of rules. The default is empty.
 ///
-/// All rules restrict, so two sets are combined by [`TagRules::union`], and no rule relaxes another: draft-illyes-repext-03 §3.1.2, "if any
-/// applicable tag contains a restrictive rule, that rule MUST be honored".
+/// All rules restrict, so two sets are combined by [`TagRules::union`], and no rule relaxes another:
+/// draft-illyes-repext-03 §3.1.2, "if any applicable tag contains a restrictive rule, that rule MUST be
+/// honored".
 ///
 /// ```
 /// use abide_permissions::{Permissions, ReadOptions};
@@ -61,7 +63,8 @@ impl TagRules {
         self.flags & flag.bit() != 0
     }
 
-    /// `noindex`: keep the content out of the publicly accessible index. Short for [`states`](Self::states), as are the next two.
+    /// `noindex`: keep the content out of the publicly accessible index. Short for [`states`](Self::states),
+    /// as are the next two.
     pub const fn noindex(&self) -> bool {
         self.has(Flag::NoIndex)
     }
@@ -76,8 +79,8 @@ impl TagRules {
         self.has(Flag::NoSnippet)
     }
 
-    /// `max-snippet` in characters, the smallest stated; -1 is stated to be without limit. `nosnippet` does not change it; see
-    /// [`TagRules::snippet_limit`].
+    /// `max-snippet` in characters, the smallest stated; -1 is stated to be without limit. `nosnippet` does
+    /// not change it; see [`TagRules::snippet_limit`].
     pub fn max_snippet(&self) -> Option<i64> {
         self.max_snippet.map(Limit::as_i64)
     }
@@ -87,7 +90,8 @@ impl TagRules {
         self.max_image_preview.map(ImagePreview::as_str)
     }
 
-    /// `max-video-preview` in seconds, the smallest stated; 0 is a static image, and -1 is stated to be without limit.
+    /// `max-video-preview` in seconds, the smallest stated; 0 is a static image, and -1 is stated to be
+    /// without limit.
     pub fn max_video_preview(&self) -> Option<i64> {
         self.max_video_preview.map(Limit::as_i64)
     }
@@ -97,7 +101,8 @@ impl TagRules {
         self.unavailable_after
     }
 
-    /// The restrictions that are stated, however much they restrict. `max-snippet:-1` and a large preview are none.
+    /// The restrictions that are stated, however much they restrict. `max-snippet:-1` and a large preview are
+    /// none.
     pub(crate) fn stated(&self) -> impl Iterator<Item = KnownRule> + '_ {
         let is_limit = |limit: Option<Limit>| limit.is_some_and(|limit| limit != Limit::Unlimited);
         let valued = [
@@ -114,8 +119,8 @@ impl TagRules {
         flags.chain(valued.map(|(rule, _)| KnownRule::Valued(rule)))
     }
 
-    /// Rules that enforce nothing here, in lower case, without repetition, in order of appearance; at most 1,024.
-    /// Besides foreign names also `noml`, `noodp`, `noydir`, `noyaca`, `nositelinkssearchbox`.
+    /// Rules that enforce nothing here, in lower case, without repetition, in order of appearance; at most
+    /// 1,024. Besides foreign names also `noml`, `noodp`, `noydir`, `noyaca`, `nositelinkssearchbox`.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
         self.unknown.iter().flat_map(|names| names.iter()).map(AsRef::as_ref)
     }
@@ -130,13 +135,14 @@ impl TagRules {
             && self.unknown.is_none()
     }
 
-    /// Whether nothing in this set keeps the content out of an index at `now`. The set does not know whether it is complete;
-    /// see [`Permissions::may_index_at`](crate::Permissions::may_index_at).
+    /// Whether nothing in this set keeps the content out of an index at `now`. The set does not know whether
+    /// it is complete; see [`Permissions::may_index_at`](crate::Permissions::may_index_at).
     pub(crate) fn may_index_at(&self, now: SystemTime) -> bool {
         !self.noindex() && self.unavailable_after.is_none_or(|after| !after.has_passed(now))
     }
 
-    /// The longest text snippet in characters: 0 when `nosnippet`, else [`TagRules::max_snippet`]. `None`: there is no limit.
+    /// The longest text snippet in characters: 0 when `nosnippet`, else [`TagRules::max_snippet`]. `None`:
+    /// there is no limit.
     pub const fn snippet_limit(&self) -> Option<u64> {
         match self.max_snippet {
             _ if self.nosnippet() => Some(0),

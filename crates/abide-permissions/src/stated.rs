@@ -1,7 +1,7 @@
 //! What a piece of text states, collected name by name. Every grammar ends here.
 //!
-//! So a rule means the same in a meta, in an older field line and in a member of a structured field, and what is unknown or was not understood
-//! is kept alike.
+//! So a rule means the same in a meta, in an older field line and in a member of a structured field, and what
+//! is unknown or was not understood is kept alike.
 
 use crate::date::UnavailableAfter;
 use crate::provenance::Shown;
@@ -14,7 +14,8 @@ use crate::words::{Word, rules_in_parts, words};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stated {
     pub(crate) rules: TagRules,
-    /// The questions about which something is stated that was not understood. All of them, however many reasons are kept.
+    /// The questions about which something is stated that was not understood. All of them, however many
+    /// reasons are kept.
     pub(crate) doubted: Asked,
     /// Why, a sentence each; bounded.
     pub(crate) doubts: Vec<(Asked, String)>,
@@ -23,7 +24,8 @@ pub(crate) struct Stated {
 }
 
 impl Stated {
-    /// A name without a value. One that is none of the vocabulary is [salvaged](Self::salvage), or kept as an unknown rule.
+    /// A name without a value. One that is none of the vocabulary is [salvaged](Self::salvage), or kept as an
+    /// unknown rule.
     pub(crate) fn name(&mut self, name: &[u8]) {
         match known(name) {
             Some(KnownRule::Valued(rule)) => self.invalid(rule, b""),
@@ -71,11 +73,12 @@ impl Stated {
         Some(())
     }
 
-    /// Reads the words of a text that is not written as rules are: `noindex/nofollow`, `“none”`, `noindex follow max-snippet:20`. Returns
-    /// whether a restriction is in it, or nothing but rules.
+    /// Reads the words of a text that is not written as rules are: `noindex/nofollow`, `“none”`, `noindex
+    /// follow max-snippet:20`. Returns whether a restriction is in it, or nothing but rules.
     ///
-    /// Stricter: what stands around a restriction does not cancel it, and a name that is one but for its hyphens (`no-index`) makes its
-    /// question unknown. Nothing is permitted by a salvage: a guess must not permit what the author may have forbidden.
+    /// Stricter: what stands around a restriction does not cancel it, and a name that is one but for its
+    /// hyphens (`no-index`) makes its question unknown. Nothing is permitted by a salvage: a guess must not
+    /// permit what the author may have forbidden.
     pub(crate) fn salvage(&mut self, text: &str) -> bool {
         let (mut found, mut is_known) = (false, true);
         let mut is_plain = text.starts_with(|char: char| char.is_ascii_alphanumeric());

@@ -1,6 +1,7 @@
 //! Where records are kept between fetches.
 //!
-//! The last known rules hold until the next fetch, which may be in another process, so a crawler that restarts needs a durable store.
+//! The last known rules hold until the next fetch, which may be in another process, so a crawler that
+//! restarts needs a durable store.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,29 +14,32 @@ use crate::record::PermissionRecord;
 
 /// Keeps permission records by URL. A store decides nothing.
 ///
-/// `docs/stores.md` shows how to write one. Every implementation passes the suite `testing::conformance` (feature `testing`), which checks what
-/// is promised here:
+/// `docs/stores.md` shows how to write one. Every implementation passes the suite `testing::conformance`
+/// (feature `testing`), which checks what is promised here:
 ///
 /// * **Keys** are URLs byte by byte: of any length, with any characters.
-/// * **Format.** With the feature `serde` a record can be serialized. What cannot be read is absent, not an error.
-/// * **Time** is in the records. A store asks no clock and drops no record for being stale: the last known rules hold until the page is
-///   fetched again.
+/// * **Format.** With the feature `serde` a record can be serialized. What cannot be read is absent, not an
+///   error.
+/// * **Time** is in the records. A store asks no clock and drops no record for being stale: the last known
+///   rules hold until the page is fetched again.
 /// * **Atomicity.** Comparing the times and keeping the record is one step, also between processes.
-/// * **Clocks set back.** A record that was dated by a clock less than a day ahead stays until the clock has caught up, or until
-///   [`remove`](Self::remove). One that was dated further ahead is replaced.
+/// * **Clocks set back.** A record that was dated by a clock less than a day ahead stays until the clock has
+///   caught up, or until [`remove`](Self::remove). One that was dated further ahead is replaced.
 /// * **Cancellation.** A dropped call is done or not done, and leaves no lock behind.
 /// * **Capacity.** A bounded store may forget any record: what is not known is not permitted.
 ///
-/// A response, and its host's permit, wait for the store for at most two seconds. If the store takes longer, fails or panics, the record is
-/// lost, which is logged (`abide.permissions.not_persisted`). If saving fails, abide removes an older record unless it
-/// [`covers`](PermissionRecord::covers) the new one, because unknown is safer than outdated. If that is not possible either, such as in an
-/// outage of `abide-redis`, the older record stays and is used for a later 304 of its version.
+/// A response, and its host's permit, wait for the store for at most two seconds. If the store takes longer,
+/// fails or panics, the record is lost, which is logged (`abide.permissions.not_persisted`). If saving fails,
+/// abide removes an older record unless it [`covers`](PermissionRecord::covers) the new one, because unknown
+/// is safer than outdated. If that is not possible either, such as in an outage of `abide-redis`, the older
+/// record stays and is used for a later 304 of its version.
 pub trait PermissionStore: fmt::Debug + Send + Sync + 'static {
     /// The record of this URL, if there is one.
     fn load<'a>(&'a self, url: &'a str) -> BoxFuture<'a, Result<Option<PermissionRecord>, PermissionError>>;
 
-    /// Keeps a record, unless the one that is there [outlives](PermissionRecord::outlives) it: responses may end in another order than
-    /// they came, and several processes may share the store. Of two that were received at the same time the last writer wins.
+    /// Keeps a record, unless the one that is there [outlives](PermissionRecord::outlives) it: responses may
+    /// end in another order than they came, and several processes may share the store. Of two that were
+    /// received at the same time the last writer wins.
     fn save<'a>(&'a self, record: &'a PermissionRecord) -> BoxFuture<'a, Result<(), PermissionError>>;
 
     /// Removes the record of this URL, if there is one. Whatever is saved next is kept.

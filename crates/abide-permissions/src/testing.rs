@@ -1,6 +1,7 @@
 //! For tests: the suite that every [`PermissionStore`] passes, and what a scan keeps to itself.
 //!
-//! Shipped with the crate (feature `testing`), because those who write a store of their own have to check it against the same promises.
+//! Shipped with the crate (feature `testing`), because those who write a store of their own have to check it
+//! against the same promises.
 
 #![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 
@@ -15,17 +16,20 @@ use crate::{
     ReadOptions, header,
 };
 
-/// What a scan found where no standard puts a robots meta: behind the head, or named by another attribute than `name`.
+/// What a scan found where no standard puts a robots meta: behind the head, or named by another attribute
+/// than `name`.
 pub fn strays(head: &Head) -> impl Iterator<Item = &Meta> {
     head.strays().iter().map(|stray| &stray.meta)
 }
 
-/// In which grammar a single line of `Robots-Tag` or `X-Robots-Tag` is read: `sf`, `sf-salvage`, `draft-00` or `legacy`.
+/// In which grammar a single line of `Robots-Tag` or `X-Robots-Tag` is read: `sf`, `sf-salvage`, `draft-00`
+/// or `legacy`.
 pub fn reading_of(line: &[u8], options: &ReadOptions) -> &'static str {
     header::reading_of(line, options)
 }
 
-/// Checks a [`PermissionStore`] against all that its trait promises. `make` returns a fresh, empty store, once for each fact.
+/// Checks a [`PermissionStore`] against all that its trait promises. `make` returns a fresh, empty store,
+/// once for each fact.
 ///
 /// Time is an argument of this trait, so nothing sleeps. `docs/stores.md` shows how to run it.
 ///

@@ -1,7 +1,8 @@
 //! The words of a value that its grammar could not read.
 //!
-//! Sites write `noindex/nofollow`, `“none”` and `[noindex]`, and mean what they say. Here any mark and any blank separates words, and two
-//! things are looked for: the names of rules, and words that would be one if they were joined (`no-index`).
+//! Sites write `noindex/nofollow`, `“none”` and `[noindex]`, and mean what they say. Here any mark and any
+//! blank separates words, and two things are looked for: the names of rules, and words that would be one if
+//! they were joined (`no-index`).
 
 use std::borrow::Cow;
 
@@ -32,8 +33,9 @@ pub(crate) fn words(text: &str) -> impl Iterator<Item = Word<'_>> {
     })
 }
 
-/// Rules that the text names and does not state: a restriction within a longer word (`x-noindex`), and words that are the name of a rule when
-/// they are joined (`no-index`, `no follow`, `noin&shy;dex`). Each with the text as it is written.
+/// Rules that the text names and does not state: a restriction within a longer word (`x-noindex`), and words
+/// that are the name of a rule when they are joined (`no-index`, `no follow`, `noin&shy;dex`). Each with the
+/// text as it is written.
 pub(crate) fn rules_in_parts(text: &str) -> Vec<(KnownRule, &str)> {
     let longer = words(text).filter(|word| word.rule().is_none()).flat_map(|word| {
         let parts = spans(word.text, is_of_word).filter_map(move |(start, end)| word.text.get(start..end));
@@ -91,7 +93,8 @@ const fn is_invisible_letter(char: char) -> bool {
     matches!(char, '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}')
 }
 
-/// The text in ASCII where it only looks otherwise: full-width letters and marks, and blanks that come with copied text (`noindex,&nbsp;nofollow`).
+/// The text in ASCII where it only looks otherwise: full-width letters and marks, and blanks that come with
+/// copied text (`noindex,&nbsp;nofollow`).
 pub(crate) fn folded(text: &[u8]) -> Cow<'_, [u8]> {
     if text.is_ascii() {
         return Cow::Borrowed(text);

@@ -17,7 +17,8 @@ const HEAD: usize = 512 * 1024;
 /// So small that what is allocated for a while and what is kept cannot be far apart.
 const PIECE: usize = 64;
 
-/// What the scan of this document holds at most: for each piece what was held before, and all that was allocated meanwhile.
+/// What the scan of this document holds at most: for each piece what was held before, and all that was
+/// allocated meanwhile.
 fn most_held(document: &str, content_type: &str) -> usize {
     let region = Region::new(ALLOCATOR);
     let options = ReadOptions::new("ExampleBot".parse().unwrap()).with_whole_document(true);
@@ -45,7 +46,8 @@ fn endless(first: &str, piece: &str) -> String {
 
 /// What an honest head costs, and a hostile one that nothing need be kept of.
 const ORDINARY: usize = 128 * 1024;
-/// The limit of what is kept of one tag, and as much again as is read: what is found is kept, at up to three times its length.
+/// The limit of what is kept of one tag, and as much again as is read: what is found is kept, at up to three
+/// times its length.
 const HOSTILE: usize = 1024 * 1024 + HEAD;
 
 #[test]

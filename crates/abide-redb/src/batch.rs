@@ -1,6 +1,7 @@
 //! What is to be committed together.
 //!
-//! A commit costs a sync of the disk, so rows wait here for about a second and are committed in one. Reads look here first.
+//! A commit costs a sync of the disk, so rows wait here for about a second and are committed in one. Reads
+//! look here first.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,7 +27,8 @@ pub(crate) type Backoffs = BTreeMap<Arc<str>, Option<HostEntry>>;
 /// What was done to a record of permissions, in this order. `None`: it was removed.
 pub(crate) type PermissionChanges = Vec<Option<PermissionRecord>>;
 
-/// What becomes of a record of permissions. One that is saved is kept, unless the one that is there was received later.
+/// What becomes of a record of permissions. One that is saved is kept, unless the one that is there was
+/// received later.
 pub(crate) fn changed(
     record: Option<PermissionRecord>,
     changes: &[Option<PermissionRecord>],
@@ -38,8 +40,8 @@ pub(crate) fn changed(
     })
 }
 
-/// About what a record of permissions takes, which is not counted more exactly: a page has a few hundred bytes of them, and no
-/// more than some kilobytes are common.
+/// About what a record of permissions takes, which is not counted more exactly: a page has a few hundred
+/// bytes of them, and no more than some kilobytes are common.
 const PERMISSION_WEIGHT: usize = 2_048;
 
 impl Batch {

@@ -61,21 +61,24 @@ impl Builder {
         self
     }
 
-    /// Maximum number of records of each kind, robots.txt and permissions. Default 1,000,000. The oldest are dropped: robots.txt by its
-    /// last attempt, permissions by the time of receipt. Backoffs do not count; they are dropped when they end.
+    /// Maximum number of records of each kind, robots.txt and permissions. Default 1,000,000. The oldest are
+    /// dropped: robots.txt by its last attempt, permissions by the time of receipt. Backoffs do not count;
+    /// they are dropped when they end.
     pub fn max_records(mut self, records: u64) -> Self {
         self.max_records = records.max(1);
         self
     }
 
-    /// Maximum size of the records of each kind, with their keys. Default 1 GiB, at least 1 MiB. The file is somewhat larger.
+    /// Maximum size of the records of each kind, with their keys. Default 1 GiB, at least 1 MiB. The file is
+    /// somewhat larger.
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         // Less would not hold two robots.txt of 500 KiB, the least that RFC 9309 §2.5 lets a crawler read.
         self.max_bytes = bytes.max(1 << 20);
         self
     }
 
-    /// How long a record may wait until it is written. Default 1 s. With zero, every save is on the disk when it returns.
+    /// How long a record may wait until it is written. Default 1 s. With zero, every save is on the disk when
+    /// it returns.
     ///
     /// Backoffs, and records of unreachable sites, are always written at once.
     pub fn write_behind(mut self, wait: Duration) -> Self {
@@ -83,15 +86,16 @@ impl Builder {
         self
     }
 
-    /// Whether the whole file is checked for damage when it is opened. Default true: a second for some hundred megabytes. After a crash it
-    /// is always checked.
+    /// Whether the whole file is checked for damage when it is opened. Default true: a second for some
+    /// hundred megabytes. After a crash it is always checked.
     pub fn verify(mut self, verify: bool) -> Self {
         self.verify = verify;
         self
     }
 
-    /// Moves a file that is damaged, or not a database of abide, aside (`abide.redb.corrupt-1800000000000`, with the time in milliseconds),
-    /// and creates a new one. Default false: `open` returns an error, and the file stays as it is.
+    /// Moves a file that is damaged, or not a database of abide, aside (`abide.redb.corrupt-1800000000000`,
+    /// with the time in milliseconds), and creates a new one. Default false: `open` returns an error, and the
+    /// file stays as it is.
     pub fn rebuild_if_corrupt(mut self, rebuild: bool) -> Self {
         self.rebuild = rebuild;
         self
@@ -111,7 +115,8 @@ impl Builder {
         Store::start(Disk::open(DatabasePlace::File(path.as_ref().to_owned()), self)?)
     }
 
-    /// Opens a store on another backend than a file, for tests. Blocks. The backend must work after its `close`: after a fault it is opened again.
+    /// Opens a store on another backend than a file, for tests. Blocks. The backend must work after its
+    /// `close`: after a fault it is opened again.
     ///
     /// # Errors
     /// As [`Store::open`].

@@ -1,7 +1,7 @@
 //! The file: opening it, reading a row, committing a batch. Everything here blocks.
 //!
-//! Every commit is in two phases and durable when it returns. In one phase redb tells a torn commit by a checksum that is not
-//! cryptographic, over bytes that servers on the web choose.
+//! Every commit is in two phases and durable when it returns. In one phase redb tells a torn commit by a
+//! checksum that is not cryptographic, over bytes that servers on the web choose.
 
 use std::any::Any;
 use std::io;
@@ -55,7 +55,8 @@ impl Disk {
     pub(crate) fn open(place: DatabasePlace, settings: Builder) -> Result<(Self, SavedBackoffs), Error> {
         let mut opened = try_open(&place, &settings);
         if settings.rebuild && opened.as_ref().is_err_and(Error::is_corrupt) {
-            // Of several that find it damaged, one moves it aside; the others look again, and find what that one has made.
+            // Of several that find it damaged, one moves it aside; the others look again, and find what that
+            // one has made.
             let _alone = place.lock_folder();
             opened = try_open(&place, &settings);
             if let Err(error) = &opened
@@ -210,7 +211,8 @@ fn try_open(place: &DatabasePlace, settings: &Builder) -> Result<(Database, Save
     }
 }
 
-/// Opens the database, and reads all of it once unless it has just been repaired: what lies below a page is only trusted if its checksum holds.
+/// Opens the database, and reads all of it once unless it has just been repaired: what lies below a page is
+/// only trusted if its checksum holds.
 fn open_whole(place: &DatabasePlace, settings: &Builder, verify: bool) -> Result<Database, Error> {
     let is_repaired = Arc::new(AtomicBool::new(false));
     guarded(place.path(), || {
@@ -226,7 +228,8 @@ fn open_whole(place: &DatabasePlace, settings: &Builder, verify: bool) -> Result
     })
 }
 
-/// Reads what the last user of the file left, and makes what is not there yet. `Err`: the format of the file, which is another one.
+/// Reads what the last user of the file left, and makes what is not there yet. `Err`: the format of the file,
+/// which is another one.
 fn take_over(database: &Database) -> Result<Result<SavedBackoffs, u8>, RedbError> {
     let transaction = begin(database)?;
     // Before any table is made, so that the database of another program stays as it is.

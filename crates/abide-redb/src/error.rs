@@ -1,6 +1,7 @@
 //! What can go wrong with the file.
 //!
-//! A user acts on three of them: close the other process, rebuild the file, update abide. All others are the disk's.
+//! A user acts on three of them: close the other process, rebuild the file, update abide. All others are the
+//! disk's.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,14 +25,16 @@ use redb::Error as RedbError;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Another process, or another [`Store`](crate::Store) of this process, has the file open. `open` does not wait.
+    /// Another process, or another [`Store`](crate::Store) of this process, has the file open. `open` does
+    /// not wait.
     #[error("the store {} is open already: one process at a time can use it", path.display())]
     Locked {
         /// The file.
         path: PathBuf,
     },
-    /// The file is not a database of abide, or is damaged. It was not changed; [`rebuild_if_corrupt`](crate::Builder::rebuild_if_corrupt)
-    /// moves it aside and starts with an empty one.
+    /// The file is not a database of abide, or is damaged. It was not changed;
+    /// [`rebuild_if_corrupt`](crate::Builder::rebuild_if_corrupt) moves it aside and starts with an empty
+    /// one.
     #[error("expected a database of abide in {}, found: {found}", path.display())]
     Corrupt {
         /// The file.

@@ -1,7 +1,8 @@
 //! Leases and states of hosts, in memory, and which backoffs have to be written.
 //!
-//! One process has the file, so memory is enough for leases, and for when a host last had a request. [`HostEntry`] is the rule of what
-//! is leased and merged. Here are plain functions of entries and `now`; the caller locks, and writes the rows.
+//! One process has the file, so memory is enough for leases, and for when a host last had a request.
+//! [`HostEntry`] is the rule of what is leased and merged. Here are plain functions of entries and `now`; the
+//! caller locks, and writes the rows.
 
 #![allow(clippy::arithmetic_side_effects, reason = "what is added is at most a day")]
 
@@ -29,8 +30,8 @@ impl Now {
         Self { wall, at: clock.now() }
     }
 
-    /// To turn our times into those of the wall clock: nothing comes out too early. The wall clock and what is left are each cut to
-    /// whole milliseconds, and an end that is later by less than one is not written.
+    /// To turn our times into those of the wall clock: nothing comes out too early. The wall clock and what
+    /// is left are each cut to whole milliseconds, and an end that is later by less than one is not written.
     pub(crate) fn for_writing(clock: &dyn Clock) -> Self {
         let at = clock.now();
         Self { at, wall: clock.wall().plus(RESOLUTION * 3) }
@@ -61,11 +62,12 @@ struct Written {
     throttles: u8,
 }
 
-/// When the store was opened, on its own line of time. A backoff that is over ended before that, and so did requests that matter.
+/// When the store was opened, on its own line of time. A backoff that is over ended before that, and so did
+/// requests that matter.
 const OPENED: Duration = DELAY_MAX;
 
-/// What is known of a host that is not known: it had a request when the store was opened. What was on its way just before is not
-/// written, and no clock that runs on over a restart says how long ago that was.
+/// What is known of a host that is not known: it had a request when the store was opened. What was on its way
+/// just before is not written, and no clock that runs on over a restart says how long ago that was.
 const UNKNOWN: HostState = HostState { quiet: Some(Duration::ZERO), delay: Duration::ZERO, backoff: None };
 
 /// Ends are written in milliseconds.
@@ -74,8 +76,8 @@ const RESOLUTION: Duration = Duration::from_millis(1);
 /// Two clocks that run apart by less have not been set.
 const CLOCKS_AGREE: Duration = Duration::from_secs(1);
 
-/// Hosts that are no longer in use are removed after so many exchanges: rarely enough to cost nothing, often enough that the hosts of
-/// the last few minutes are most of what is kept.
+/// Hosts that are no longer in use are removed after so many exchanges: rarely enough to cost nothing, often
+/// enough that the hosts of the last few minutes are most of what is kept.
 const CLEAN_EVERY: u32 = 1_024;
 
 impl Hosts {
@@ -111,7 +113,8 @@ impl Hosts {
         now: Now,
         changed: &mut Backoffs,
     ) -> (LeaseStatus, HostState) {
-        // The clock is asked under no lock, so an exchange that asked it later may come first. That is no clock that was set back.
+        // The clock is asked under no lock, so an exchange that asked it later may come first. That is no
+        // clock that was set back.
         let now = if now.at < self.latest.at { self.latest } else { now };
         self.latest = now;
         let at = self.line(now);
@@ -132,8 +135,8 @@ impl Hosts {
         (lease, state)
     }
 
-    /// What the last commit changes: backoffs that are over go, and where the wall clock has been set forward since they were written,
-    /// they are written again.
+    /// What the last commit changes: backoffs that are over go, and where the wall clock has been set forward
+    /// since they were written, they are written again.
     pub(crate) fn at_the_end(&self, now: Now, changed: &mut Backoffs) {
         let at = self.line(now);
         for (key, known) in &self.hosts {
@@ -153,7 +156,8 @@ impl Hosts {
     fn known(&mut self, key: &str) -> &mut KnownHost {
         self.hosts.entry(key.into()).or_insert_with(|| {
             let mut entry = HostEntry::default();
-            // Also for a host that was removed: it was not in use, and a request so long ago does not change that.
+            // Also for a host that was removed: it was not in use, and a request so long ago does not change
+            // that.
             entry.merge(&UNKNOWN, OPENED);
             KnownHost { entry, row: None }
         })
@@ -173,7 +177,8 @@ fn written(backoff: Backoff, at: Duration, now: Now) -> Written {
     Written { until: end_of(backoff, at), wall_until: now.wall.plus(left).minus(over), throttles }
 }
 
-/// What is written of a host: all but when it had a request, and the delay from then. Its times are of the wall clock.
+/// What is written of a host: all but when it had a request, and the delay from then. Its times are of the
+/// wall clock.
 fn row_of(state: HostState, now: Now) -> HostEntry {
     let mut row = HostEntry::default();
     row.merge(&HostState { quiet: None, delay: Duration::ZERO, ..state }, since_1970(now.wall));

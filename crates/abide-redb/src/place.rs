@@ -1,6 +1,7 @@
 //! Where the database lies: a file, or a backend of the user's.
 //!
-//! A file is created under another name and renamed when it is whole, so that a process killed meanwhile leaves nothing that cannot be opened.
+//! A file is created under another name and renamed when it is whole, so that a process killed meanwhile
+//! leaves nothing that cannot be opened.
 
 use std::fs;
 use std::io;
@@ -59,15 +60,15 @@ impl DatabasePlace {
     }
 }
 
-/// Makes a new database beside the path, whole, and then links it there, so that a process that is killed meanwhile does not leave
-/// half a database behind. Where that cannot be done, redb makes it in place.
+/// Makes a new database beside the path, whole, and then links it there, so that a process that is killed
+/// meanwhile does not leave half a database behind. Where that cannot be done, redb makes it in place.
 fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
     remove_leftovers(path);
     if fs::metadata(path).is_ok() {
         return Ok(());
     }
-    // A name of its own: several may start at once where there is no file yet, and one that was killed leaves half a database. A process id
-    // is no such name, because that of each start in a container is 1.
+    // A name of its own: several may start at once where there is no file yet, and one that was killed leaves
+    // half a database. A process id is no such name, because that of each start in a container is 1.
     let new = with_suffix(path, &format!("new-{}", HolderId::random()));
     let made = builder.create(&new).map(drop);
     if made.is_ok() {
@@ -78,8 +79,8 @@ fn create_whole(path: &Path, builder: &Builder) -> Result<(), DatabaseError> {
     made
 }
 
-/// Removes unfinished databases of processes that were killed. A younger one may be in the making; a process that needs longer still makes
-/// its database in place.
+/// Removes unfinished databases of processes that were killed. A younger one may be in the making; a process
+/// that needs longer still makes its database in place.
 fn remove_leftovers(path: &Path) {
     let prefix = with_suffix(path, "new-");
     let prefix = prefix.file_name().unwrap_or_default().as_encoded_bytes();
@@ -96,7 +97,8 @@ fn remove_leftovers(path: &Path) {
     }
 }
 
-/// Much longer than the milliseconds that it takes to make a database, also on a machine that was suspended meanwhile.
+/// Much longer than the milliseconds that it takes to make a database, also on a machine that was suspended
+/// meanwhile.
 const MAKING_MAX: Duration = Duration::from_secs(3_600);
 
 fn folder_of(path: &Path) -> &Path {

@@ -1,6 +1,8 @@
-//! One kind of record in the file: a table by key, and one by age, so that the oldest can be found without looking at all.
+//! One kind of record in the file: a table by key, and one by age, so that the oldest can be found without
+//! looking at all.
 //!
-//! Records of robots.txt and of permissions are both removed by age when there are too many; this is what they share.
+//! Records of robots.txt and of permissions are both removed by age when there are too many; this is what
+//! they share.
 
 use redb::{
     Error, ReadTransaction, ReadableTable, ReadableTableMetadata, Table, TableDefinition, WriteTransaction,
@@ -91,9 +93,11 @@ impl Records<'_> {
         Ok(())
     }
 
-    /// Removes the oldest until there is no more than there may be, or enough for one transaction. Returns whether it was enough.
+    /// Removes the oldest until there is no more than there may be, or enough for one transaction. Returns
+    /// whether it was enough.
     ///
-    /// First goes what is from after `now`: a clock was ahead, and what is saved with a right one would be the oldest, and go at once.
+    /// First goes what is from after `now`: a clock was ahead, and what is saved with a right one would be
+    /// the oldest, and go at once.
     pub(crate) fn shrink(&mut self, records_max: u64, bytes_max: u64, now: u64) -> Result<bool, Error> {
         let removed =
             self.remove_oldest(now, |records, bytes, _| records > records_max || bytes > bytes_max)?;
@@ -105,8 +109,8 @@ impl Records<'_> {
         self.remove_oldest(u64::MAX, |_, _, age| age < older_than)
     }
 
-    /// Removes those from after `now`, then the oldest. `goes` says of the number of the records, of their bytes and of the age of the next one
-    /// whether that one is removed.
+    /// Removes those from after `now`, then the oldest. `goes` says of the number of the records, of their
+    /// bytes and of the age of the next one whether that one is removed.
     fn remove_oldest(&mut self, now: u64, goes: impl Fn(u64, u64, u64) -> bool) -> Result<u64, Error> {
         for removed in 0..STEP {
             let next = match self.ages.last()?.filter(|(key, _)| key.value().0 > now) {
@@ -116,7 +120,8 @@ impl Records<'_> {
             let next = next.map(|(key, _)| (key.value().0, key.value().1.to_owned()));
             match next {
                 Some((age, key)) if goes(self.rows.len()?, self.bytes, age) => {
-                    // By itself too: an age without its row would be the oldest for ever, and nothing would be removed.
+                    // By itself too: an age without its row would be the oldest for ever, and nothing would
+                    // be removed.
                     self.ages.remove((age, &*key))?;
                     self.remove(&key)?;
                 }

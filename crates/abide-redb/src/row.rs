@@ -1,4 +1,5 @@
-//! The stored forms: a version, a checksum, and the fields in order. Whatever is wrong with a row, it is *absent*.
+//! The stored forms: a version, a checksum, and the fields in order. Whatever is wrong with a row, it is
+//! *absent*.
 //!
 //! ```text
 //! robots        origin ─▶ age:u64  version:u8 fields crc32:u32   (abide_gate::robots_cache::RobotsRecord::encode)

@@ -1,7 +1,7 @@
 //! What all handles of a store share: what waits to be written, the hosts, and the thread that writes.
 //!
-//! `store` and `traits` put rows into the queue; the thread takes them to `disk`. It holds this and not the store, so that the last handle
-//! to be dropped can end it.
+//! `store` and `traits` put rows into the queue; the thread takes them to `disk`. It holds this and not the
+//! store, so that the last handle to be dropped can end it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -60,7 +60,8 @@ const WEIGHT_SOFT: usize = 8 << 20;
 /// Above this, while the disk fails, records are not kept for it.
 const WEIGHT_MAX: usize = 32 << 20;
 
-/// While the disk fails it is tried again after this, then after twice as long, and so on. Backoffs do not wait for it.
+/// While the disk fails it is tried again after this, then after twice as long, and so on. Backoffs do not
+/// wait for it.
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 
@@ -71,20 +72,23 @@ impl Shared {
         Self { disk, hosts: Mutex::new(hosts), queue: Mutex::new(queue), wake: Condvar::new() }
     }
 
-    /// One step of a host's lease. It counts at once. `Some`: the host's backoff is not on the disk yet, and the caller has to wait for that.
+    /// One step of a host's lease. It counts at once. `Some`: the host's backoff is not on the disk yet, and
+    /// the caller has to wait for that.
     pub(crate) fn exchange(
         &self,
         host: &str,
         ask: &LeaseAsk,
     ) -> Result<((LeaseStatus, HostState), Option<PendingCommit>), Error> {
         let now = Now::for_writing(&*self.disk.settings.clock);
-        // Both are locked in this order: hosts, queue. Under the locks, so that what is changed now is in what is written at the end.
+        // Both are locked in this order: hosts, queue. Under the locks, so that what is changed now is in
+        // what is written at the end.
         let mut hosts = self.hosts();
         let mut queue = self.open_queue()?;
         let reply = hosts.exchange(host, ask, now, &mut queue.batch.backoffs);
-        // Also if another call has put it there, whose commit may have failed: reported again, it is on the disk or an error again, and so
-        // is the question whether the store is back. Another pacer that asks for the lease gets the backoff at once: it must not
-        // take the store for away, and go by what it knows alone.
+        // Also if another call has put it there, whose commit may have failed: reported again, it is on the
+        // disk or an error again, and so is the question whether the store is back. Another pacer that asks
+        // for the lease gets the backoff at once: it must not take the store for away, and go by what it
+        // knows alone.
         let only_asks = matches!(ask.want, Want::Lease { .. }) && ask.state.backoff.is_none();
         let waits =
             !only_asks && queue.batches().any(|batch| matches!(batch.backoffs.get(host), Some(Some(_))));
@@ -194,7 +198,8 @@ impl Shared {
         loop {
             let mut queue = self.next_batch();
             let is_last = !matches!(queue.phase, WriterPhase::Open);
-            // Taken before the commit: who asks from now on waits for the next one, which has what was put meanwhile.
+            // Taken before the commit: who asks from now on waits for the next one, which has what was put
+            // meanwhile.
             let waiters = if is_last { Vec::new() } else { std::mem::take(&mut queue.waiters) };
             let batch = Arc::new(std::mem::take(&mut queue.batch));
             queue.since = None;

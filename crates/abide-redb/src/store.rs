@@ -13,14 +13,16 @@ use crate::disk::{Disk, SavedBackoffs};
 use crate::error::Error;
 use crate::shared::{PendingCommit, Shared};
 
-/// Robots records, backoffs and permissions of one process, in one file. Cheap to clone; clones are one store.
+/// Robots records, backoffs and permissions of one process, in one file. Cheap to clone; clones are one
+/// store.
 ///
-/// It implements [`RobotsStore`](abide_gate::robots_cache::RobotsStore), [`HostStore`](abide_gate::pacing::HostStore) and
-/// [`PermissionStore`](abide_permissions::PermissionStore); give a crawler three clones.
+/// It implements [`RobotsStore`](abide_gate::robots_cache::RobotsStore),
+/// [`HostStore`](abide_gate::pacing::HostStore) and [`PermissionStore`](abide_permissions::PermissionStore);
+/// give a crawler three clones.
 ///
-/// Backoffs, and records of unreachable sites, are on the disk when their call returns. Everything else is written about once a second
-/// ([`Builder::write_behind`]). Dropping the last clone writes the rest, and blocks meanwhile; [`close`](Self::close) does not block the
-/// runtime, and returns errors.
+/// Backoffs, and records of unreachable sites, are on the disk when their call returns. Everything else is
+/// written about once a second ([`Builder::write_behind`]). Dropping the last clone writes the rest, and
+/// blocks meanwhile; [`close`](Self::close) does not block the runtime, and returns errors.
 ///
 /// ```
 /// # let directory = tempfile::tempdir()?;
@@ -66,7 +68,8 @@ pub struct StoreUsage {
     pub robots: u64,
     /// Records of permissions.
     pub permissions: u64,
-    /// Bytes of all records with their keys. The file is larger, by its tree and by the free pages that it keeps.
+    /// Bytes of all records with their keys. The file is larger, by its tree and by the free pages that it
+    /// keeps.
     pub bytes: u64,
 }
 
@@ -76,8 +79,8 @@ impl Store {
     /// This blocks while the whole file is checked, so call it before the runtime has other work.
     ///
     /// # Errors
-    /// [`Error::Locked`] at once if it is open elsewhere; [`Error::Corrupt`] if it is damaged, or not a database of abide;
-    /// [`Error::Version`]; [`Error::Io`].
+    /// [`Error::Locked`] at once if it is open elsewhere; [`Error::Corrupt`] if it is damaged, or not a
+    /// database of abide; [`Error::Version`]; [`Error::Io`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         Self::builder().open(path)
     }
@@ -110,11 +113,13 @@ impl Store {
         self.written(Some(self.shared().flush()?)).await
     }
 
-    /// Writes everything and closes the file, for all clones: their later calls return [`Error::Closed`]. Call it after all requests have
-    /// ended, and after [`Gate::settled`](abide_gate::Gate::settled): a later backoff is not in the file.
+    /// Writes everything and closes the file, for all clones: their later calls return [`Error::Closed`].
+    /// Call it after all requests have ended, and after [`Gate::settled`](abide_gate::Gate::settled): a later
+    /// backoff is not in the file.
     ///
     /// # Errors
-    /// [`Error::Io`] if it could not be written. The file is closed in any case. Closing again is not an error.
+    /// [`Error::Io`] if it could not be written. The file is closed in any case. Closing again is not an
+    /// error.
     pub async fn close(&self) -> Result<(), Error> {
         self.written(Some(self.shared().close())).await
     }
@@ -131,7 +136,8 @@ impl Store {
         &self.inner.shared
     }
 
-    /// Does blocking work on the file, on tokio's threads for that. Without a runtime no task can be blocked, so it is done here.
+    /// Does blocking work on the file, on tokio's threads for that. Without a runtime no task can be blocked,
+    /// so it is done here.
     pub(crate) async fn on_disk<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Shared) -> Result<T, Error> + Send + 'static,

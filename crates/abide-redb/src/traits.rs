@@ -1,6 +1,7 @@
 //! The store as the gate and the permissions know it.
 //!
-//! Each method says what is on the disk when it returns. redb blocks, so its reads run on the threads that tokio has for that.
+//! Each method says what is on the disk when it returns. redb blocks, so its reads run on the threads that
+//! tokio has for that.
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus};
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
@@ -25,7 +26,8 @@ impl RobotsStore for Store {
         })
     }
 
-    /// A record of a site that cannot be reached is on the disk when this returns: since when it has been so must not be lost.
+    /// A record of a site that cannot be reached is on the disk when this returns: since when it has been so
+    /// must not be lost.
     fn save<'a>(&'a self, _: &'a Origin, record: &'a RobotsRecord) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let is_urgent = record.failing_since().is_some();
@@ -52,8 +54,8 @@ impl HostStore for Store {
                 return Ok(reply);
             }
             self.written(pending).await?;
-            // The disk took its time, and what is left of a backoff or a lease is counted from the reply: it is asked for again, with
-            // nothing to report.
+            // The disk took its time, and what is left of a backoff or a lease is counted from the reply: it
+            // is asked for again, with nothing to report.
             let ask = LeaseAsk { state: HostState::default(), ..ask };
             Ok(self.shared().exchange(host, &ask)?.0)
         })

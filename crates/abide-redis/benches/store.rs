@@ -11,7 +11,8 @@ use abide_tests::Redis;
 
 const TIMES: usize = 20_000;
 
-/// A process that has hosts for itself renews the lease of each every four seconds, that is, every fourth page at the default delay.
+/// A process that has hosts for itself renews the lease of each every four seconds, that is, every fourth
+/// page at the default delay.
 const EXCHANGES_A_PAGE: f64 = 0.25;
 
 #[tokio::main(flavor = "current_thread")]

@@ -1,4 +1,5 @@
-//! What can go wrong. Nothing here ever shows a password: neither the URL's nor one that a server repeats in an answer.
+//! What can go wrong. Nothing here ever shows a password: neither the URL's nor one that a server repeats in
+//! an answer.
 //!
 //! Three kinds, by what helps: another URL, another attempt, or another server or user.
 
@@ -69,7 +70,8 @@ impl Error {
                 );
                 Self::new(Kind::Refused, text)
             }
-            // NOPERM is about EVAL itself. What a script may not call is an ERR, whose text depends on the server's version.
+            // NOPERM is about EVAL itself. What a script may not call is an ERR, whose text depends on the
+            // server's version.
             ErrorKind::Server(ServerErrorKind::NoPerm) => no_eval(
                 "the user may not run it: allow +eval and +evalsha, and +get +set +del +pexpire +time +info for its scripts",
             ),
@@ -87,13 +89,14 @@ impl Error {
         }
     }
 
-    /// What the client library says, without what the server may have repeated of our commands: `ERR unknown command 'AUTH', with
-    /// args beginning with: 'the password'`.
+    /// What the client library says, without what the server may have repeated of our commands: `ERR unknown
+    /// command 'AUTH', with args beginning with: 'the password'`.
     pub(crate) fn of(server: &str, error: &RedisError) -> Self {
         let (unreachable, refused) =
             (|why| Self::unreachable(server, why), |what| Self::refused(server, what));
         let text = error.to_string();
-        // The cluster client wraps what its nodes said, and a server has a text of its own for a long command before AUTH.
+        // The cluster client wraps what its nodes said, and a server has a text of its own for a long command
+        // before AUTH.
         let is_login = ["AuthenticationFailed", "WRONGPASS", "NOAUTH", "unauthenticated"]
             .iter()
             .any(|code| text.contains(code));

@@ -1,6 +1,7 @@
 //! Leases of hosts: one script for each exchange, or for all of a renewal.
 //!
-//! What many processes must agree on is decided in the server (`lua/exchange.lua`), by its clock: here is what goes in and what comes out.
+//! What many processes must agree on is decided in the server (`lua/exchange.lua`), by its clock: here is
+//! what goes in and what comes out.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -20,7 +21,8 @@ static EXCHANGE: LazyLock<Script> = LazyLock::new(|| Script::new(CODE));
 const CODE: &str =
     concat!(include_str!("lua/seal.lua"), include_str!("lua/marker.lua"), include_str!("lua/exchange.lua"));
 
-/// Verdict, wait, and the state: quiet, delay, left, over, throttles, cause. Spans are microseconds; -1 is none.
+/// Verdict, wait, and the state: quiet, delay, left, over, throttles, cause. Spans are microseconds; -1 is
+/// none.
 type Reply = (String, i64, i64, i64, i64, i64, u8, String);
 
 impl HostStore for Store {

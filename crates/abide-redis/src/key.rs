@@ -1,5 +1,6 @@
-//! The names of keys. What is stored of a host, of an origin or of a page lies in one of 256 buckets, whose number is the hash tag: so a
-//! cluster keeps each bucket on one node, together with the marker that says since when nothing was lost there.
+//! The names of keys. What is stored of a host, of an origin or of a page lies in one of 256 buckets, whose
+//! number is the hash tag: so a cluster keeps each bucket on one node, together with the marker that says
+//! since when nothing was lost there.
 //!
 //! ```text
 //! abide:{b17}:host:example.org                      last request, delay, backoff, lease

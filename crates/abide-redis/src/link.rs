@@ -1,8 +1,10 @@
-//! The connection to the server or servers: made by the first command, shared by all, and made again after a failure.
+//! The connection to the server or servers: made by the first command, shared by all, and made again after a
+//! failure.
 //!
-//! The library's connections match replies to commands in a task of their own, so a command that is cancelled never takes another's reply. What
-//! they do not notice is a peer that has gone silent; so a connection that leaves a command without a reply is replaced. The library's
-//! `ConnectionManager` would do the same for a single server, and neither for sentinels nor for a cluster.
+//! The library's connections match replies to commands in a task of their own, so a command that is cancelled
+//! never takes another's reply. What they do not notice is a peer that has gone silent; so a connection that
+//! leaves a command without a reply is replaced. The library's `ConnectionManager` would do the same for a
+//! single server, and neither for sentinels nor for a cluster.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,7 +70,8 @@ static TOUCH: LazyLock<Script> = LazyLock::new(|| {
     ))
 });
 
-/// After a failure to connect, the next attempt is made after this. Until then all commands fail with the same error.
+/// After a failure to connect, the next attempt is made after this. Until then all commands fail with the
+/// same error.
 const AGAIN: Duration = Duration::from_millis(250);
 
 impl Link {
@@ -101,14 +104,16 @@ impl Link {
         self.ask(|mut at| async move { at.query(command).await }).await
     }
 
-    /// Asks on the connection that is there, or on a new one; a second time where it was lost, so a command may come twice.
+    /// Asks on the connection that is there, or on a new one; a second time where it was lost, so a command
+    /// may come twice.
     pub(crate) async fn ask<T, F>(&self, ask: impl Fn(Connection) -> F) -> Result<T, Error>
     where
         F: Future<Output = RedisResult<T>>,
     {
         let asked = async {
             match self.ask_once(&ask).await {
-                // Servers and routers close what is idle, and a connection ends with the runtime that made it: none of that is an outage.
+                // Servers and routers close what is idle, and a connection ends with the runtime that made
+                // it: none of that is an outage.
                 Err(error) if error.is_unreachable() => self.ask_once(&ask).await,
                 asked => asked,
             }
@@ -129,7 +134,8 @@ impl Link {
         pending.since = None;
         *pending.health.silent_since() = None;
         reply.map_err(|error| {
-            // What a server says about a command says nothing against the connection, unless it is no primary any more.
+            // What a server says about a command says nothing against the connection, unless it is no primary
+            // any more.
             let is_reply = matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension);
             if !is_reply || error.code() == Some("READONLY") {
                 pending.health.is_lost.store(true, Ordering::Relaxed);
@@ -148,7 +154,8 @@ impl Link {
             Some(Ok((connection, health))) if !health.is_lost.load(Ordering::Relaxed) => {
                 return Ok((connection.clone(), Arc::clone(health)));
             }
-            // Thousands of hosts ask a server that is down: all get the error at once, and one of them connects.
+            // Thousands of hosts ask a server that is down: all get the error at once, and one of them
+            // connects.
             Some(Err((at, error))) if at.elapsed() < AGAIN => return Err(error.clone()),
             _ => {}
         }
@@ -177,10 +184,12 @@ impl Link {
             }
             Way::Cluster(client) => Connection::Cluster(client.get_async_connection().await.map_err(of)?),
         };
-        // Of all buckets, so that a new server's grace is over once, and not whenever one is used for the first time.
+        // Of all buckets, so that a new server's grace is over once, and not whenever one is used for the
+        // first time.
         let (first, others) = match (&connection, self.keys.markers()) {
             (Connection::One(_), markers) => (markers, Vec::new()),
-            // In a cluster each is a command of its own, because their slots differ: one is waited for, to see whether scripts run.
+            // In a cluster each is a command of its own, because their slots differ: one is waited for, to
+            // see whether scripts run.
             (Connection::Cluster(_), mut markers) => {
                 (markers.split_off(markers.len().saturating_sub(1)), markers)
             }
@@ -235,8 +244,8 @@ impl LinkHealth {
 }
 
 impl Drop for PendingReply {
-    /// It was given up, here or by its caller. A caller that goes at once says nothing of the connection, but many without a reply between
-    /// them do: each may wait for less than the patience.
+    /// It was given up, here or by its caller. A caller that goes at once says nothing of the connection, but
+    /// many without a reply between them do: each may wait for less than the patience.
     fn drop(&mut self) {
         let Some(since) = self.since else { return };
         let silent_since = *self.health.silent_since().get_or_insert(since);
@@ -269,7 +278,8 @@ impl Connection {
     }
 }
 
-/// rustls chooses no cryptography in a program that has two, and a connection would panic: there this one counts, unless the program has chosen.
+/// rustls chooses no cryptography in a program that has two, and a connection would panic: there this one
+/// counts, unless the program has chosen.
 #[cfg(feature = "tls")]
 fn provide_cryptography() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {

@@ -1,6 +1,8 @@
-//! Records of permissions, by URL. They are kept for ever: the last known rules hold until the page is fetched again.
+//! Records of permissions, by URL. They are kept for ever: the last known rules hold until the page is
+//! fetched again.
 //!
-//! The record that was received last has to stay, whichever process writes last; a script compares them in the server (`lua/later.lua`).
+//! The record that was received last has to stay, whichever process writes last; a script compares them in
+//! the server (`lua/later.lua`).
 
 use std::sync::LazyLock;
 

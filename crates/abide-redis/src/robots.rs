@@ -1,6 +1,7 @@
 //! Records of robots.txt.
 //!
-//! What one process has fetched, the others use. Which of them fetches is decided by the lease of the host, not here.
+//! What one process has fetched, the others use. Which of them fetches is decided by the lease of the host,
+//! not here.
 
 use std::time::Duration;
 
@@ -40,7 +41,8 @@ async fn load(store: &Store, key: &str) -> Result<Option<RobotsRecord>, Error> {
     Ok(store.link.ask(get).await?.and_then(|bytes| RobotsRecord::decode(&bytes)))
 }
 
-/// Looks at every record, on all primaries of a cluster. A record that is written between the two looks is lost, and fetched again.
+/// Looks at every record, on all primaries of a cluster. A record that is written between the two looks is
+/// lost, and fetched again.
 async fn sweep(store: &Store, older_than: WallMillis) -> Result<u64, Error> {
     let pattern = store.link.keys.every(key::ROBOTS);
     let mut removed = 0_u64;

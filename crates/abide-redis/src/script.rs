@@ -16,8 +16,8 @@ impl Script {
         Self { code, hash: redis::Script::new(code).get_hash().to_owned() }
     }
 
-    /// By its hash, which is a hundredth as long; and in full where the server does not know it, which then does. The library's own way
-    /// there is `SCRIPT LOAD`, on all nodes of a cluster.
+    /// By its hash, which is a hundredth as long; and in full where the server does not know it, which then
+    /// does. The library's own way there is `SCRIPT LOAD`, on all nodes of a cluster.
     pub(crate) async fn run<T: FromRedisValue>(
         &self,
         at: &mut Connection,

@@ -1,7 +1,7 @@
 //! The store that users hold, and how it is connected.
 //!
-//! One connection serves the state of hosts, robots.txt and permissions, so all three are implemented for one type: in `hosts`, `robots` and
-//! `permissions`, each with the scripts that it runs.
+//! One connection serves the state of hosts, robots.txt and permissions, so all three are implemented for one
+//! type: in `hosts`, `robots` and `permissions`, each with the scripts that it runs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,13 +12,16 @@ use crate::key::Keys;
 use crate::link::Link;
 use crate::target::RedisTarget;
 
-/// Leases of hosts, backoffs and robots.txt records in Redis or Valkey. Cheap to clone; clones share one connection.
+/// Leases of hosts, backoffs and robots.txt records in Redis or Valkey. Cheap to clone; clones share one
+/// connection.
 ///
-/// It implements [`HostStore`](abide_gate::pacing::HostStore) and [`RobotsStore`](abide_gate::robots_cache::RobotsStore) (and, with the
-/// feature `permissions`, `PermissionStore`), so give a crawler one clone for each.
+/// It implements [`HostStore`](abide_gate::pacing::HostStore) and
+/// [`RobotsStore`](abide_gate::robots_cache::RobotsStore) (and, with the feature `permissions`,
+/// `PermissionStore`), so give a crawler one clone for each.
 ///
-/// The next command reconnects a lost connection, at most four times a second. If the store does not respond, the crawl goes on: with the
-/// hosts that are leased, with the limits of this process, and with robots.txt in memory.
+/// The next command reconnects a lost connection, at most four times a second. If the store does not respond,
+/// the crawl goes on: with the hosts that are leased, with the limits of this process, and with robots.txt in
+/// memory.
 #[derive(Clone)]
 pub struct Store {
     pub(crate) link: Arc<Link>,
@@ -45,8 +48,9 @@ impl Store {
     ///
     /// * `redis://[user:password@]host[:port][/database]`, also `unix:///path`;
     /// * `redis+cluster://[user:password@]host[:port][,host[:port]...]`: one node or more;
-    /// * `redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`: the sentinels, and their name for the primary.
-    ///   User and password are the primary's; a sentinel gets them only if it asks for authentication.
+    /// * `redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`: the sentinels, and
+    ///   their name for the primary. User and password are the primary's; a sentinel gets them only if it
+    ///   asks for authentication.
     ///
     /// `rediss` means TLS, everywhere; `valkey` and `valkeys` mean the same as `redis` and `rediss`.
     pub fn builder(url: &str) -> Builder {
@@ -94,11 +98,13 @@ pub struct Builder {
 
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Three times the 30 days for which a copy of a robots.txt stands in for a server that is down (RFC 9309 §2.3.1.4).
+/// Three times the 30 days for which a copy of a robots.txt stands in for a server that is down (RFC 9309
+/// §2.3.1.4).
 const RECORD_LIFE: Duration = Duration::from_secs(90 * 86_400);
 
 impl Builder {
-    /// The prefix of all keys: letters, digits and `._-:`, at most 64. Default `abide`. Crawlers with different prefixes share nothing.
+    /// The prefix of all keys: letters, digits and `._-:`, at most 64. Default `abide`. Crawlers with
+    /// different prefixes share nothing.
     pub fn key_prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.to_owned();
         self
@@ -111,8 +117,8 @@ impl Builder {
         self
     }
 
-    /// How long a record of robots.txt is kept after it was last written. Default 90 days. With less than 30 days, last good copies can
-    /// expire while they are still needed.
+    /// How long a record of robots.txt is kept after it was last written. Default 90 days. With less than 30
+    /// days, last good copies can expire while they are still needed.
     pub fn record_life(mut self, life: Duration) -> Self {
         self.record_life = life;
         self

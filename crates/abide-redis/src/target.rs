@@ -1,6 +1,8 @@
-//! Where a store is, as its URL says: a server, the nodes of a cluster, or sentinels and the name of what they watch.
+//! Where a store is, as its URL says: a server, the nodes of a cluster, or sentinels and the name of what
+//! they watch.
 //!
-//! The redis crate has a client for each, with types of their own; `link` connects to what is found here, and need not know the URL.
+//! The redis crate has a client for each, with types of their own; `link` connects to what is found here, and
+//! need not know the URL.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -57,8 +59,8 @@ impl RedisTarget {
 }
 
 impl Sentinels {
-    /// Where the primary is. Each time another sentinel is asked first, because the library waits for the first one of those that it
-    /// asks at once, and one may be silent.
+    /// Where the primary is. Each time another sentinel is asked first, because the library waits for the
+    /// first one of those that it asks at once, and one may be silent.
     pub(crate) async fn primary(&self) -> RedisResult<Client> {
         let mut sentinels = self.sentinels.clone();
         let first = self.asked.fetch_add(1, Ordering::Relaxed).checked_rem(sentinels.len());
@@ -109,7 +111,8 @@ fn cluster(scheme: &str, rest: &str, limit: Duration) -> Result<RedisTarget, Err
 const RETRY_MIN_MILLIS: u64 = 10;
 const RETRY_MAX_MILLIS: u64 = 100;
 
-/// Of `redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`. User and password are the primary's.
+/// Of `redis+sentinel://[user:password@]host[:port][,host[:port]...]/name[/database]`. User and password are
+/// the primary's.
 fn sentinel(scheme: &str, rest: &str) -> Result<RedisTarget, Error> {
     let (login, hosts, path) = parts(rest);
     let path = path.trim_start_matches('/');

@@ -223,8 +223,8 @@ pub(crate) fn file(name: &str) -> Option<String> {
     })
 }
 
-/// `rules` rules in our group, `wildcards` per cent of them with wildcards, and 256 paths: some hit early, some late,
-/// some not at all.
+/// `rules` rules in our group, `wildcards` per cent of them with wildcards, and 256 paths: some hit early,
+/// some late, some not at all.
 pub(crate) fn match_set(rules: usize, wildcards: usize) -> (String, Vec<String>) {
     let mut rng = Rng::new(1000 + rules as u64 * 101 + wildcards as u64);
     let mut robots = format!("User-agent: {AGENT}\n");

@@ -1,4 +1,5 @@
-//! Heap bytes that a cached host costs, ours beside the peers': a counting allocator, the `hosts` workload, a moka cache.
+//! Heap bytes that a cached host costs, ours beside the peers': a counting allocator, the `hosts` workload, a
+//! moka cache.
 //!
 //! ```sh
 //! cargo run --release -p abide-robots --example memory

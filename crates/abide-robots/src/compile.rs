@@ -1,7 +1,7 @@
 //! Compiling the rules of one crawler.
 //!
-//! Lines are compiled as they are read. Only those of the crawler's own groups are read to their end, because the other groups of a large file
-//! are most of it.
+//! Lines are compiled as they are read. Only those of the crawler's own groups are read to their end, because
+//! the other groups of a large file are most of it.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -31,7 +31,8 @@ pub(crate) fn compile(text: &[u8], tokens: &[ProductToken], profile: Profile) ->
     rules
 }
 
-/// Reads `text` and gathers what concerns the crawler, in one pass. Only the lines of its groups are read to their end.
+/// Reads `text` and gathers what concerns the crawler, in one pass. Only the lines of its groups are read to
+/// their end.
 #[inline]
 pub(crate) fn gather<'a, R: Sink<'a>>(
     text: &'a [u8],
@@ -244,7 +245,8 @@ impl<'a> Names<'a> {
     }
 }
 
-/// The pattern in the value of a rule, without the comment that may stand behind it, and its [classes](normal::classes).
+/// The pattern in the value of a rule, without the comment that may stand behind it, and its
+/// [classes](normal::classes).
 #[inline(always)]
 pub(crate) fn pattern_of(kind: RecordKind, value: &[u8], profile: Profile) -> (&[u8], u8) {
     let classes = normal::classes_of_pattern(value);

@@ -1,6 +1,7 @@
 //! What compiled rules consist of: one text, and tables that point into it.
 //!
-//! The tables hold places in the text and no addresses, so equal rule sets are equal values, and entries are small.
+//! The tables hold places in the text and no addresses, so equal rule sets are equal values, and entries are
+//! small.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -93,7 +94,8 @@ pub(crate) struct Wildcard {
 }
 
 const ALLOW: u32 = 1 << 31;
-/// The pattern as written differs from its normal form: the text has the written form, its length, and the normal form, in this order.
+/// The pattern as written differs from its normal form: the text has the written form, its length, and the
+/// normal form, in this order.
 const REWRITTEN: u32 = 1 << 30;
 
 impl Rule {

@@ -34,7 +34,8 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// RFC 9309 §2.2.2: "Implementors MAY bridge encoding mismatches". The first unit is the mark, which counts as it does in UTF-8.
+    /// RFC 9309 §2.2.2: "Implementors MAY bridge encoding mismatches". The first unit is the mark, which
+    /// counts as it does in UTF-8.
     fn of_utf16(body: &[u8], limit: usize, unit: fn([u8; 2]) -> u16) -> Self {
         let mut units = body.as_chunks::<2>().0.iter().map(|pair| unit(*pair));
         let text: String = char::decode_utf16(units.by_ref().take(limit / 2).skip(1))
@@ -50,7 +51,8 @@ impl<'a> Text<'a> {
     }
 }
 
-/// RFC 9309 §2.5: what the limit lets through, without the line that it cuts. Half of a rule may be another rule.
+/// RFC 9309 §2.5: what the limit lets through, without the line that it cuts. Half of a rule may be another
+/// rule.
 fn within(body: &[u8], limit: usize) -> (&[u8], bool) {
     let Some((head, [next, ..])) = body.split_at_checked(limit) else { return (body, false) };
     let line_ended = matches!(next, b'\r' | b'\n');

@@ -1,6 +1,7 @@
 //! Which group applies to a crawler, RFC 9309 §2.2.1: a walk over the records in file order.
 //!
-//! One walk gathers what concerns one crawler and drops what a better group replaces, so memory is that of its own records, however long the file is.
+//! One walk gathers what concerns one crawler and drops what a better group replaces, so memory is that of
+//! its own records, however long the file is.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -15,21 +16,23 @@ use crate::token::{ProductToken, is_lenient_byte, is_token_byte};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Raw<'a> {
     pub(crate) kind: RecordKind,
-    /// Without the space around it. A rule may still have its comment: compiling looks at each byte and drops it.
+    /// Without the space around it. A rule may still have its comment: compiling looks at each byte and
+    /// drops it.
     pub(crate) value: &'a [u8],
     /// 1-based.
     pub(crate) line: u32,
 }
 
-/// How specifically a user-agent line addresses the crawler: the index into its chain of tokens, then `*`, then not at all. Lower is better.
+/// How specifically a user-agent line addresses the crawler: the index into its chain of tokens, then `*`,
+/// then not at all. Lower is better.
 type Level = usize;
 
 const NOT_ADDRESSED: Level = Level::MAX;
 
 /// Gathers what concerns one crawler, while the records of a file pass by.
 ///
-/// The groups of the best level seen so far are combined. When a better one comes, what was gathered for lesser ones
-/// is dropped, so the work is linear and the memory that of one crawler's rules.
+/// The groups of the best level seen so far are combined. When a better one comes, what was gathered for
+/// lesser ones is dropped, so the work is linear and the memory that of one crawler's rules.
 pub(crate) struct Gatherer<'a, 't, R> {
     tokens: &'t [ProductToken],
     profile: Profile,
@@ -51,7 +54,8 @@ enum Phase {
     Outside,
     /// A rule of a group that is not ours has come: the next user-agent line begins another group.
     Foreign,
-    /// A run of user-agent lines, which may go on. Other records do not end it (RFC 9309 §2.2.4) and belong to all its agents.
+    /// A run of user-agent lines, which may go on. Other records do not end it (RFC 9309 §2.2.4) and belong
+    /// to all its agents.
     Agents,
     /// A rule of ours has come: the next user-agent line begins another group.
     Ours,
@@ -67,7 +71,8 @@ pub(crate) trait Sink<'a> {
 
 /// What concerns one crawler, of a whole file.
 pub(crate) struct Gathered<'a> {
-    /// What is not a rule: the user-agent lines and records of the combined groups, and those of the whole file.
+    /// What is not a rule: the user-agent lines and records of the combined groups, and those of the whole
+    /// file.
     pub(crate) others: Vec<Raw<'a>>,
     pub(crate) chosen: Chosen,
     pub(crate) signals: Signals<'a>,
@@ -78,7 +83,8 @@ pub(crate) struct Gathered<'a> {
 pub(crate) struct Signals<'a> {
     /// Before the first user-agent line: they are meant for every crawler.
     pub(crate) outside: Vec<Raw<'a>>,
-    /// The Content-Signal records of every group that names `*`. Where that is our group, or ours names `*` too, they are among its records as well.
+    /// The Content-Signal records of every group that names `*`. Where that is our group, or ours names `*`
+    /// too, they are among its records as well.
     pub(crate) of_all: Vec<Raw<'a>>,
 }
 
@@ -257,13 +263,15 @@ fn level(value: &[u8], tokens: &[ProductToken], profile: Profile) -> Level {
     tokens.iter().position(is_named).unwrap_or(NOT_ADDRESSED)
 }
 
-/// Whether a user-agent line addresses the crawler that goes by the token; without one, whether it addresses all.
+/// Whether a user-agent line addresses the crawler that goes by the token; without one, whether it addresses
+/// all.
 pub(crate) fn addresses(value: &[u8], token: Option<&ProductToken>, profile: Profile) -> bool {
     level(value, token.map(core::slice::from_ref).unwrap_or_default(), profile) == 0
 }
 
-/// The name that a user-agent line gives: `*`, or its product token. Where digits end that and the whole value is a token
-/// of [`ProductToken::lenient`], it is the value, as [`level`] takes it. Empty if it names no crawler.
+/// The name that a user-agent line gives: `*`, or its product token. Where digits end that and the whole
+/// value is a token of [`ProductToken::lenient`], it is the value, as [`level`] takes it. Empty if it names
+/// no crawler.
 pub(crate) fn name(value: &[u8], profile: Profile) -> &[u8] {
     if profile == Profile::Rfc9309 && is_lenient(value) { value } else { agent(value, profile) }
 }
@@ -288,7 +296,8 @@ pub(crate) fn agent(value: &[u8], profile: Profile) -> &[u8] {
     }
 }
 
-/// Decimal seconds, to the nanosecond. `None` for what is no such number; more than a `Duration` holds is its maximum.
+/// Decimal seconds, to the nanosecond. `None` for what is no such number; more than a `Duration` holds is its
+/// maximum.
 pub(crate) fn seconds(value: &[u8]) -> Option<Duration> {
     let point = value.iter().position(|&byte| byte == b'.').unwrap_or(value.len());
     let (whole, fraction) = (slice::before(value, point), slice::behind(value, point));

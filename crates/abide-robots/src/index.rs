@@ -1,10 +1,11 @@
 //! Which wildcard rules may match a target: a signature for each, and an index where there are many.
 //!
-//! The *signature* of a text is a set of its pairs of bytes, in 64 bits. A pattern whose literal pairs are not all
-//! among those of the target cannot match it.
+//! The *signature* of a text is a set of its pairs of bytes, in 64 bits. A pattern whose literal pairs are
+//! not all among those of the target cannot match it.
 //!
-//! The *index* files each pattern under one group of four bytes that it holds and that few other patterns hold. A target is then walked once, and
-//! only patterns filed under one of its own groups are looked at. Two patterns may share a slot by chance; their signatures distinguish them.
+//! The *index* files each pattern under one group of four bytes that it holds and that few other patterns
+//! hold. A target is then walked once, and only patterns filed under one of its own groups are looked at. Two
+//! patterns may share a slot by chance; their signatures distinguish them.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,7 +25,8 @@ pub(crate) fn signature(text: &[u8]) -> u64 {
     slice::windows(text).fold(0, |set, pair| set | bit(pair))
 }
 
-/// The signature of a wildcard. One that reads differently inside the query has none, as its bytes are not certain.
+/// The signature of a wildcard. One that reads differently inside the query has none, as its bytes are not
+/// certain.
 pub(crate) fn signature_of_pattern(wildcard: &Wildcard, text: &[u8]) -> u64 {
     pieces(wildcard, text).fold(0, |set, piece| set | signature(piece))
 }
@@ -64,7 +66,8 @@ impl Index {
         // Half of the slots stay empty, and there are 256 KiB of them at most, however long the file.
         let bits = wildcards.len().saturating_mul(2).next_power_of_two().ilog2().min(16);
         let chosen = choose_slots(wildcards, text, bits);
-        // Where the patterns of each slot end, and then, as they are filed from the last to the first, where they start.
+        // Where the patterns of each slot end, and then, as they are filed from the last to the first, where
+        // they start.
         let mut starts = vec![0u32; (1usize << bits).saturating_add(2)];
         for slot in &chosen {
             add(&mut starts, *slot, 1);
@@ -121,9 +124,11 @@ fn add(counts: &mut [u32], at: usize, number: u32) -> u32 {
     *count
 }
 
-/// For each wildcard the slot that the fewest patterns could be filed under; the one behind the last for those without any.
+/// For each wildcard the slot that the fewest patterns could be filed under; the one behind the last for
+/// those without any.
 fn choose_slots(wildcards: &[Wildcard], text: &[u8], bits: u32) -> Vec<usize> {
-    // Walked twice rather than written down: a file of long patterns has as many groups as bytes, in memory four times that.
+    // Walked twice rather than written down: a file of long patterns has as many groups as bytes, in memory
+    // four times that.
     let slots =
         |wildcard| pieces(wildcard, text).flat_map(slice::windows).map(move |group| slot(group, bits));
     let mut load = vec![0u32; 1 << bits];

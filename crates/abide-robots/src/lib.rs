@@ -14,13 +14,15 @@
 //! ```
 //!
 //! # In scope
-//! Bytes in, verdict out: RFC 9309 §2.1, 2.2 and the parsing limit of §2.5, and the other records of a file (Sitemap, Crawl-delay, preferences).
+//! Bytes in, verdict out: RFC 9309 §2.1, 2.2 and the parsing limit of §2.5, and the other records of a file
+//! (Sitemap, Crawl-delay, preferences).
 //!
 //! # Out of scope
 //! `abide-gate` fetches and caches robots.txt (§2.3, 2.4); `abide-permissions` reads the preferences.
 //!
 //! # Features
-//! * `std` (default): lets memchr detect the processor's features at run time. Without it and `url`, the crate needs only `alloc`.
+//! * `std` (default): lets memchr detect the processor's features at run time. Without it and `url`, the
+//!   crate needs only `alloc`.
 //! * `url`: a [`Target`] from a `&url::Url`. The crate `url` comes with `std`.
 //! * `serde`: `Serialize` and `Deserialize` for [`ProductToken`].
 

@@ -1,6 +1,7 @@
 //! The one reader: a file as lines, a line as a record. RFC 9309 §2.2.
 //!
-//! The document, the compiled rules and the single question all read lines here, so they cannot disagree about what a line states.
+//! The document, the compiled rules and the single question all read lines here, so they cannot disagree
+//! about what a line states.
 
 use memchr::{memchr, memchr2};
 
@@ -66,7 +67,8 @@ impl RecordKind {
         matches!(self, AppDirectives | ContentSignal | ContentUsage | DisallowAiTraining | TdmReservation)
     }
 
-    /// Whether it may be an opt-out from a use. Such a record is kept also before any group, and of one that is too long the beginning.
+    /// Whether it may be an opt-out from a use. Such a record is kept also before any group, and of one that
+    /// is too long the beginning.
     pub(crate) fn may_opt_out(self) -> bool {
         self.is_preference() && self != Self::AppDirectives
     }
@@ -80,8 +82,8 @@ impl RecordKind {
         matches!(self, Self::Sitemap | Self::License)
     }
 
-    /// Whether the record may stand before any group: some crawlers read `Host` and `Clean-param` for the whole file, and
-    /// what an unknown record belongs to is not known.
+    /// Whether the record may stand before any group: some crawlers read `Host` and `Clean-param` for the
+    /// whole file, and what an unknown record belongs to is not known.
     pub(crate) fn stands_anywhere(self) -> bool {
         self.is_global() || matches!(self, Self::Host | Self::CleanParam | Self::Other)
     }
@@ -109,9 +111,11 @@ const NAMES: &[(&str, RecordKind)] = &[
     ("Clean-param", RecordKind::CleanParam),
 ];
 
-/// Lenient (RFC 9309 §2.2.4 allows it for other records, the field does it for all): misspellings that files are full of. None of them is of `Allow`:
-/// a misspelt rule may add a restriction and never lift one. A misspelt user-agent line is read for what it is, and so begins a group, which may take
-/// a crawler out of the one before it or out of the `*` group; so does a misspelt Disallow that ends a run of user-agent lines.
+/// Lenient (RFC 9309 §2.2.4 allows it for other records, the field does it for all): misspellings that files
+/// are full of. None of them is of `Allow`: a misspelt rule may add a restriction and never lift one. A
+/// misspelt user-agent line is read for what it is, and so begins a group, which may take a crawler out of
+/// the one before it or out of the `*` group; so does a misspelt Disallow that ends a run of user-agent
+/// lines.
 const MISSPELLINGS: &[(&str, RecordKind)] = &[
     ("useragent", RecordKind::UserAgent),
     ("user agent", RecordKind::UserAgent),
@@ -125,8 +129,8 @@ const MISSPELLINGS: &[(&str, RecordKind)] = &[
     ("crawl delay", RecordKind::CrawlDelay),
 ];
 
-/// Stricter: what a site asks of those who use its content is read however the words of its key are joined, as in `Content_Usage`. Without `-`,
-/// `_` and spaces, in lower case.
+/// Stricter: what a site asks of those who use its content is read however the words of its key are joined,
+/// as in `Content_Usage`. Without `-`, `_` and spaces, in lower case.
 const PREFERENCES: &[(&str, RecordKind)] = &[
     ("contentusage", RecordKind::ContentUsage),
     ("contentsignal", RecordKind::ContentSignal),
@@ -185,8 +189,8 @@ impl<'a> Iterator for Lines<'a> {
 
 /// The bytes before the first CR or LF.
 ///
-/// Lines are short, so sixteen bytes in two plain registers at a time beat wider ones: of those below 14, which the subtraction finds,
-/// a file holds hardly any but line ends and tabs.
+/// Lines are short, so sixteen bytes in two plain registers at a time beat wider ones: of those below 14,
+/// which the subtraction finds, a file holds hardly any but line ends and tabs.
 #[inline]
 fn line_length(text: &[u8]) -> usize {
     let (chunks, tail) = text.as_chunks::<16>();
@@ -281,7 +285,8 @@ fn any_key(line: &[u8], profile: Profile) -> Option<RecordKey> {
 
 /// A key without the space around it.
 ///
-/// Stricter: also without characters that nobody sees, unless it is `Allow`: that may add a restriction and never lift one.
+/// Stricter: also without characters that nobody sees, unless it is `Allow`: that may add a restriction and
+/// never lift one.
 pub(crate) fn name(key: &[u8], profile: Profile) -> &[u8] {
     let name = trim(key, Space::around_key(profile));
     let is_allow = name.eq_ignore_ascii_case(b"allow");
@@ -314,7 +319,8 @@ fn is_joined(name: &[u8], joined: &str) -> bool {
 
 /// Lenient: exactly two words, the first of them a key, stand for a record whose colon was forgotten.
 ///
-/// Not for `Allow`: a line that breaks the grammar may add a restriction and never lift one. Google's parser takes any key.
+/// Not for `Allow`: a line that breaks the grammar may add a restriction and never lift one. Google's parser
+/// takes any key.
 fn without_colon(line: &[u8], profile: Profile) -> Option<RecordKey> {
     let space = Space::around_key(profile);
     let words = trim_start(line, space);
@@ -340,7 +346,8 @@ pub(crate) fn value(kind: RecordKind, line: &[u8], at: usize, profile: Profile) 
     trim(slice::from(content(line, profile), at), Space::around_value(kind, profile))
 }
 
-/// The line without its comment. To Google's parser it is what fits into a buffer, and a string of C, which ends before a NUL.
+/// The line without its comment. To Google's parser it is what fits into a buffer, and a string of C, which
+/// ends before a NUL.
 pub(crate) fn content(line: &[u8], profile: Profile) -> &[u8] {
     match profile {
         Profile::Rfc9309 => without_comment(line),
@@ -364,11 +371,13 @@ pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t')
 }
 
-/// What of a record's value is used, perhaps with the comment behind it; `None`: the record is dropped, as its value is longer than the limit.
+/// What of a record's value is used, perhaps with the comment behind it; `None`: the record is dropped, as
+/// its value is longer than the limit.
 ///
-/// Stricter: the beginning of a Disallow covers all that the whole pattern covers, so it is kept. So is the beginning of a user-agent line, which
-/// names the same crawler. The beginning of an Allow, or of any other record, might say what its author did not; that of a preference is
-/// handed over with one byte more than the limit, for its reader to take what it forbids.
+/// Stricter: the beginning of a Disallow covers all that the whole pattern covers, so it is kept. So is the
+/// beginning of a user-agent line, which names the same crawler. The beginning of an Allow, or of any other
+/// record, might say what its author did not; that of a preference is handed over with one byte more than the
+/// limit, for its reader to take what it forbids.
 #[inline]
 pub(crate) fn fitting(kind: RecordKind, line: &[u8], value_at: usize, profile: Profile) -> Option<&[u8]> {
     if line.len() <= profile.plain_line_max() {
@@ -393,8 +402,8 @@ fn fitting_of_other(kind: RecordKind, line: &[u8], value_at: usize, profile: Pro
     }
 }
 
-/// Drops an escape that the cut has broken (`%` or `%4`), which would match other bytes, and a `$`, which would match less. What
-/// is then at the end is checked in the same way.
+/// Drops an escape that the cut has broken (`%` or `%4`), which would match other bytes, and a `$`, which
+/// would match less. What is then at the end is checked in the same way.
 fn without_half(mut value: &[u8]) -> &[u8] {
     while let [rest @ .., b'%' | b'$'] | [rest @ .., b'%', _] = value {
         value = rest;

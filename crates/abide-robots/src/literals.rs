@@ -1,9 +1,11 @@
-//! The rules without wildcards, sorted by their patterns, and the search for the longest that a target starts with.
+//! The rules without wildcards, sorted by their patterns, and the search for the longest that a target starts
+//! with.
 //!
-//! Most rules have no wildcard, and this decides them in one search, however many there are. Those with wildcards are in `search`.
+//! Most rules have no wildcard, and this decides them in one search, however many there are. Those with
+//! wildcards are in `search`.
 //!
-//! Each of the sorted texts is linked to the longest other one that is a prefix of it. So one binary search finds all that a target starts
-//! with, for the rules here and for the pieces of the sweep.
+//! Each of the sorted texts is linked to the longest other one that is a prefix of it. So one binary search
+//! finds all that a target starts with, for the rules here and for the pieces of the sweep.
 
 use alloc::vec::Vec;
 use core::mem::take;
@@ -15,7 +17,8 @@ use crate::{slice, work};
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Literals {
     pub(crate) entries: Vec<Literal>,
-    /// For each entry the [`key`] of its pattern behind the slash, if there are many: they nearly always decide, so that no text is looked at.
+    /// For each entry the [`key`] of its pattern behind the slash, if there are many: they nearly always
+    /// decide, so that no text is looked at.
     keys: Vec<u128>,
     /// Where the keys with each of [`LETTERS`] as their first byte start, and where the last of them end.
     starts: Vec<u32>,
@@ -32,8 +35,8 @@ impl Literals {
         Self { entries: Vec::with_capacity(rules), keys: Vec::new(), starts: Vec::new() }
     }
 
-    /// Sorts the entries, links them, and drops those whose pattern another has. RFC 9309 §2.2.2: of equivalent rules "the 'allow' rule
-    /// SHOULD be used"; duplicates "MAY be deduplicated".
+    /// Sorts the entries, links them, and drops those whose pattern another has. RFC 9309 §2.2.2: of
+    /// equivalent rules "the 'allow' rule SHOULD be used"; duplicates "MAY be deduplicated".
     pub(crate) fn sort(&mut self, text: &[u8]) {
         let given = take(&mut self.entries);
         let pattern = |literal: &Literal| literal.rule.pattern(text);
@@ -179,7 +182,8 @@ pub(crate) struct Sorted {
 }
 
 impl Sorted {
-    /// The sixteen bytes of the text behind those that were known to be equal, as a number that sorts as they do; see [`key`].
+    /// The sixteen bytes of the text behind those that were known to be equal, as a number that sorts as they
+    /// do; see [`key`].
     #[inline]
     pub(crate) fn key(&self) -> u128 {
         u128::from(self.key[0]) << 64 | u128::from(self.key[1])
@@ -204,7 +208,8 @@ pub(crate) fn sorted<'a>(
     texts
 }
 
-/// The first sixteen bytes of a text as a number that sorts as they do. Behind the end of the text it is zero.
+/// The first sixteen bytes of a text as a number that sorts as they do. Behind the end of the text it is
+/// zero.
 #[inline]
 pub(crate) fn key(text: &[u8]) -> u128 {
     if let Some(word) = text.first_chunk() {
@@ -246,11 +251,11 @@ pub(crate) fn behind(text: &[u8]) -> u32 {
     128u32.saturating_sub((text.len() as u32).saturating_mul(8))
 }
 
-/// The link of a text that is to stand behind `count` sorted, distinct ones and shares `shared` bytes with the last of
-/// them. `before` gives the length and the link of a text.
+/// The link of a text that is to stand behind `count` sorted, distinct ones and shares `shared` bytes with
+/// the last of them. `before` gives the length and the link of a text.
 ///
-/// The prefixes of a text are its neighbour to the left, or what that is linked to: any that is given up here is behind
-/// all texts to come, so the work is linear.
+/// The prefixes of a text are its neighbour to the left, or what that is linked to: any that is given up here
+/// is behind all texts to come, so the work is linear.
 #[inline]
 pub(crate) fn link(count: usize, shared: usize, before: impl Fn(usize) -> Option<(usize, u32)>) -> u32 {
     let mut candidate = (count as u32).wrapping_sub(1);
@@ -262,13 +267,16 @@ pub(crate) fn link(count: usize, shared: usize, before: impl Fn(usize) -> Option
     candidate
 }
 
-/// How many of the sorted texts do not sort behind the target, and how many bytes the last of them shares with it. The texts before the range must
-/// not sort behind the target, those after it must, and those in it share their first `from` bytes with it, or as many as they have.
+/// How many of the sorted texts do not sort behind the target, and how many bytes the last of them shares
+/// with it. The texts before the range must not sort behind the target, those after it must, and those in it
+/// share their first `from` bytes with it, or as many as they have.
 ///
-/// Every text that the target starts with is that last one or one that it is linked to: what sorts between a prefix of the target and the target
-/// itself starts with that prefix too. Those that are no longer than the shared bytes are the ones.
+/// Every text that the target starts with is that last one or one that it is linked to: what sorts between a
+/// prefix of the target and the target itself starts with that prefix too. Those that are no longer than the
+/// shared bytes are the ones.
 ///
-/// The target ends in a `$` of its own: so a pattern with a final `$` is a text like any other. No byte of a normal form is `$` otherwise.
+/// The target ends in a `$` of its own: so a pattern with a final `$` is a text like any other. No byte of a
+/// normal form is `$` otherwise.
 #[inline]
 pub(crate) fn last_before<'a>(
     range: Range<usize>,
@@ -307,7 +315,8 @@ fn shared_from(from: usize, text: &[u8], target: &[u8]) -> usize {
     common.wrapping_add(usize::from(common == target.len() && text.get(common) == Some(&b'$')))
 }
 
-/// How many bytes two texts have in common from their start, where the first `from` are known to be, or as many as they have.
+/// How many bytes two texts have in common from their start, where the first `from` are known to be, or as
+/// many as they have.
 #[inline]
 pub(crate) fn common(from: usize, a: &[u8], b: &[u8]) -> usize {
     let length = a.len().min(b.len());

@@ -1,14 +1,15 @@
 //! The normal form that targets and patterns are compared in, RFC 9309 §2.2.2 and 2.2.3.
 //!
 //! * Percent-encoded unreserved characters are decoded; the digits of other escapes are upper-case.
-//! * Bytes that a path cannot hold (controls, space, beyond ASCII, `"<>[\]^{|}` and the backtick) are encoded.
-//! * `*` and `$` are encoded where they stand for themselves, so that in a pattern `*` is always "any bytes" and `$`
-//!   always "the end" (§2.2.3).
-//! * In the query `:`, `/`, `?` and `@` delimit nothing: their escapes are decoded there (§2.2.2, second row of the
-//!   table; the RFC encodes both, we decode both, which compares the same). `%2F` stays what it is in a path. Neither does
-//!   `'`, and URL parsers write `%27` for it there, so a `url::Url` and a text agree.
-//! * A `%` that starts no escape is kept, and a second hexadecimal digit behind it is encoded, so that it does not become one. So a
-//!   normal form is its own normal form.
+//! * Bytes that a path cannot hold (controls, space, beyond ASCII, `"<>[\]^{|}` and the backtick) are
+//!   encoded.
+//! * `*` and `$` are encoded where they stand for themselves, so that in a pattern `*` is always "any bytes"
+//!   and `$` always "the end" (§2.2.3).
+//! * In the query `:`, `/`, `?` and `@` delimit nothing: their escapes are decoded there (§2.2.2, second row
+//!   of the table; the RFC encodes both, we decode both, which compares the same). `%2F` stays what it is in
+//!   a path. Neither does `'`, and URL parsers write `%27` for it there, so a `url::Url` and a text agree.
+//! * A `%` that starts no escape is kept, and a second hexadecimal digit behind it is encoded, so that it
+//!   does not become one. So a normal form is its own normal form.
 //!
 //! The normal form is ASCII, whatever went in.
 
@@ -106,8 +107,9 @@ pub(crate) fn push_normal(text: &[u8], side: Side, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the form that Google's parser compares: escapes are upper-cased and bytes beyond ASCII encoded in patterns; targets are taken as they are.
-/// What is literally `*`, `$` or NUL gets a byte of its own. So no pattern holds a byte beyond ASCII, and those of a target are equal to none in it.
+/// Appends the form that Google's parser compares: escapes are upper-cased and bytes beyond ASCII encoded in
+/// patterns; targets are taken as they are. What is literally `*`, `$` or NUL gets a byte of its own. So no
+/// pattern holds a byte beyond ASCII, and those of a target are equal to none in it.
 pub(crate) fn push_google(text: &[u8], side: Side, out: &mut Vec<u8>) {
     const LITERAL: u8 = 0x80;
     const NOT_IN_PATTERNS: u8 = 0xff;
@@ -136,8 +138,9 @@ pub(crate) fn is_googles_form(target: &[u8]) -> bool {
 
 /// Rewrites the escapes of a normal form that mean something else when they lie in the query.
 ///
-/// A pattern may reach the query through a `*` without a `?` of its own: `/*url=http%3A%2F%2F`. Its bytes after the first `*` then match either in
-/// the path, as they stand, or in the query, in the form that this function makes. `None` when both forms are the same.
+/// A pattern may reach the query through a `*` without a `?` of its own: `/*url=http%3A%2F%2F`. Its bytes
+/// after the first `*` then match either in the path, as they stand, or in the query, in the form that this
+/// function makes. `None` when both forms are the same.
 pub(crate) fn query_form(normal: &[u8]) -> Option<Vec<u8>> {
     let star = normal.iter().position(|&byte| byte == b'*')?;
     let (head, mut rest) = normal.split_at_checked(star)?;
@@ -160,10 +163,11 @@ pub(crate) fn query_form(normal: &[u8]) -> Option<Vec<u8>> {
     (out.len() < normal.len()).then_some(out)
 }
 
-/// The bytes of a normal form as RFC 9309 §2.2.2 counts them: in the query its delimiters count as their encodings.
+/// The bytes of a normal form as RFC 9309 §2.2.2 counts them: in the query its delimiters count as their
+/// encodings.
 ///
-/// A pattern that reaches the query through a `*` counts as it is written, as the same bytes may lie in the path: of
-/// `/*u=http://` and `/*u=http%3A%2F%2F`, which cover the same queries, the second has more bytes.
+/// A pattern that reaches the query through a `*` counts as it is written, as the same bytes may lie in the
+/// path: of `/*u=http://` and `/*u=http%3A%2F%2F`, which cover the same queries, the second has more bytes.
 pub(crate) fn bytes(normal: &[u8]) -> usize {
     match normal.iter().position(|&byte| byte == b'?') {
         None => normal.len(),

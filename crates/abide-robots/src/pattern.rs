@@ -11,15 +11,16 @@ use crate::rules::Target;
 use crate::slice;
 
 impl Target<'_> {
-    /// Whether a path pattern matches the target, and with how many bytes. For records with a path of their own, of which the longest match
-    /// counts; rules are compiled into [`Rules`](crate::Rules).
+    /// Whether a path pattern matches the target, and with how many bytes. For records with a path of their
+    /// own, of which the longest match counts; rules are compiled into [`Rules`](crate::Rules).
     ///
-    /// The pattern is as in a file, without space around it: `*` for any bytes, a final `$` for the end. A pattern that starts with neither
-    /// `/` nor `*`, or is empty, matches nothing. The work is linear in both lengths.
+    /// The pattern is as in a file, without space around it: `*` for any bytes, a final `$` for the end. A
+    /// pattern that starts with neither `/` nor `*`, or is empty, matches nothing. The work is linear in both
+    /// lengths.
     ///
-    /// The bytes are those of the normal form, as RFC 9309 §2.2.2 counts them: in the query, `:`, `/`, `?`, `@` and `'` count as their
-    /// encodings. The query of a pattern starts at its `?`. A pattern that reaches the query through a `*` counts as written: of
-    /// `/*u=http://` and `/*u=http%3A%2F%2F`, which match the same queries, the second has more bytes.
+    /// The bytes are those of the normal form, as RFC 9309 §2.2.2 counts them: in the query, `:`, `/`, `?`,
+    /// `@` and `'` count as their encodings. The query of a pattern starts at its `?`. A pattern that reaches
+    /// the query through a `*` counts as written: of `/*u=http://` and `/*u=http%3A%2F%2F`, which match the same queries, the second has more bytes.
     ///
     /// ```
     /// use abide_robots::Target;
@@ -43,11 +44,12 @@ pub(crate) fn can_match(pattern: &[u8]) -> bool {
     matches!(pattern.first(), Some(b'/' | b'*'))
 }
 
-/// Matches a pattern in normal form. Each piece between two stars is searched for from where the last piece ended. The first
-/// place found is the best, because it leaves the most for the pieces after it, so no piece is searched for twice.
+/// Matches a pattern in normal form. Each piece between two stars is searched for from where the last piece
+/// ended. The first place found is the best, because it leaves the most for the pieces after it, so no piece
+/// is searched for twice.
 ///
-/// `query_form` is the pattern as it reads inside the query ([`normal::query_form`]), which starts at `query`; where it
-/// makes no difference, the pattern itself is given.
+/// `query_form` is the pattern as it reads inside the query ([`normal::query_form`]), which starts at
+/// `query`; where it makes no difference, the pattern itself is given.
 pub(crate) fn matches(pattern: &[u8], query_form: &[u8], target: &[u8], query: usize) -> bool {
     let (head, pieces) = Pieces::of(pattern, query_form);
     let Some(mut pieces) = pieces else {
@@ -106,8 +108,9 @@ impl<'a> Pieces<'a> {
 
     /// Where the first occurrence of the piece at or behind `from` ends.
     ///
-    /// A piece with two forms holds an escape that does not occur in a query, so its first form starts before the query does, and ends before any
-    /// occurrence of the second. Behind that it is not looked for, so that no byte is looked at for every piece.
+    /// A piece with two forms holds an escape that does not occur in a query, so its first form starts before
+    /// the query does, and ends before any occurrence of the second. Behind that it is not looked for, so
+    /// that no byte is looked at for every piece.
     fn find(self, target: &[u8], from: usize, query: usize) -> Option<usize> {
         let find = |from: usize, end: usize, piece: &[u8]| {
             let at = find_bytes(slice::before(target, end).get(from..)?, piece)?;

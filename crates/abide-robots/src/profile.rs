@@ -27,10 +27,12 @@ impl Profile {
 /// RFC 9309 §2.5: a parsing limit "MUST be at least 500 kibibytes".
 pub(crate) const FILE_MAX: usize = 512_000;
 
-/// 16 KiB of a value. Longer than the longest URL that servers take; what bounds a line bounds the work a pattern can cause.
+/// 16 KiB of a value. Longer than the longest URL that servers take; what bounds a line bounds the work a
+/// pattern can cause.
 pub(crate) const LINE_MAX: usize = 16 * 1024;
 
-/// Google's parser keeps a buffer of eight times the longest URL of a browser of old (2,083), less its last byte.
+/// Google's parser keeps a buffer of eight times the longest URL of a browser of old (2,083), less its last
+/// byte.
 pub(crate) const GOOGLE_LINE_MAX: usize = 2083 * 8 - 1;
 
 /// How a file is read: the profile, and the limit of RFC 9309 §2.5.
@@ -49,12 +51,13 @@ pub struct ParseOptions {
 }
 
 impl ParseOptions {
-    /// RFC 9309 and 512,000 bytes, with common leniences: a byte order mark is skipped, and UTF-16 with one is decoded; known misspellings of keys
-    /// and a missing colon between two words are accepted, except for Allow; a pattern may start with `*`; text after a product token is ignored, and
-    /// a token with digits is accepted if it is the whole value. `docs/dev/rfc9309.md` in the repository lists it clause by clause.
-    /// Beyond the RFC, the white space of Unicode and some other characters that nobody sees are dropped around keys and values, except for Allow.
-    /// A limit of that: a user-agent line that is misspelt, has no colon, or such a character before it, begins a group, and may so take a crawler out
-    /// of a stricter one.
+    /// RFC 9309 and 512,000 bytes, with common leniences: a byte order mark is skipped, and UTF-16 with one
+    /// is decoded; known misspellings of keys and a missing colon between two words are accepted, except for
+    /// Allow; a pattern may start with `*`; text after a product token is ignored, and a token with digits is
+    /// accepted if it is the whole value. `docs/dev/rfc9309.md` in the repository lists it clause by clause.
+    /// Beyond the RFC, the white space of Unicode and some other characters that nobody sees are dropped
+    /// around keys and values, except for Allow. A limit of that: a user-agent line that is misspelt, has no
+    /// colon, or such a character before it, begins a group, and may so take a crawler out of a stricter one.
     pub fn new() -> Self {
         Self { profile: Profile::Rfc9309, limit: FILE_MAX }
     }
@@ -64,7 +67,8 @@ impl ParseOptions {
         Self { profile: Profile::Google, ..Self::new() }
     }
 
-    /// Reads at most `bytes` of a file: between 512,000 (RFC 9309 §2.5) and 64 MiB. The line that the limit cuts is dropped.
+    /// Reads at most `bytes` of a file: between 512,000 (RFC 9309 §2.5) and 64 MiB. The line that the limit
+    /// cuts is dropped.
     pub fn with_limit(self, bytes: usize) -> Self {
         Self { limit: bytes.clamp(FILE_MAX, LIMIT_MAX), ..self }
     }

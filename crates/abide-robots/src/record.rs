@@ -1,6 +1,7 @@
 //! `Record`: a line of a robots.txt that states something.
 //!
-//! The document, the rules compiled for one crawler, the verdict and its explanation all name lines, and all by this type.
+//! The document, the rules compiled for one crawler, the verdict and its explanation all name lines, and all
+//! by this type.
 
 use alloc::string::String;
 use core::fmt::{self, Write as _};
@@ -14,7 +15,8 @@ use crate::token::ProductToken;
 
 /// A record of a robots.txt: key, value and line. A rule is a record of the kind Allow or Disallow.
 ///
-/// `Display` is one line for people, such as `Disallow: /a`: escaped, and cut after 200 characters of the value.
+/// `Display` is one line for people, such as `Disallow: /a`: escaped, and cut after 200 characters of the
+/// value.
 ///
 /// ```
 /// use abide_robots::{RecordKind, Robots};
@@ -48,28 +50,32 @@ impl<'a> Record<'a> {
         self.key
     }
 
-    /// The value, without its comment and the space around it: the pattern of a rule, the name of a user-agent line. Its own
-    /// path, if the record has one, is part of it.
+    /// The value, without its comment and the space around it: the pattern of a rule, the name of a
+    /// user-agent line. Its own path, if the record has one, is part of it.
     pub fn value(&self) -> &'a [u8] {
         self.value
     }
 
-    /// The line of the record; the first is 1. Zero for the rule of [`Rules::disallow_all`](crate::Rules::disallow_all), which is in no file.
+    /// The line of the record; the first is 1. Zero for the rule of
+    /// [`Rules::disallow_all`](crate::Rules::disallow_all), which is in no file.
     pub fn line(&self) -> u32 {
         self.line
     }
 
-    /// The crawlers that a user-agent line names: its product token as written, or `*`. `None` for a line without a token, and for other records.
+    /// The crawlers that a user-agent line names: its product token as written, or `*`. `None` for a line
+    /// without a token, and for other records.
     ///
-    /// Text after a token is left out, as in `ExampleBot/1.0`. A value such as `MJ12bot` is returned whole, although RFC 9309 reads `MJ`:
-    /// it names a crawler with either token ([`ProductToken::lenient`], [`addresses`](Self::addresses)).
+    /// Text after a token is left out, as in `ExampleBot/1.0`. A value such as `MJ12bot` is returned whole,
+    /// although RFC 9309 reads `MJ`: it names a crawler with either token ([`ProductToken::lenient`],
+    /// [`addresses`](Self::addresses)).
     pub fn agent(&self) -> Option<&'a str> {
         let name = core::str::from_utf8(group::name(self.value, self.profile)).unwrap_or_default();
         (self.kind == RecordKind::UserAgent && !name.is_empty()).then_some(name)
     }
 
-    /// Whether this is a user-agent line for the crawler named `token`, as [`Rules::parse`](crate::Rules::parse) reads it; without a token,
-    /// whether it is one for all crawlers (`*`).
+    /// Whether this is a user-agent line for the crawler named `token`, as
+    /// [`Rules::parse`](crate::Rules::parse) reads it; without a token, whether it is one for all crawlers
+    /// (`*`).
     pub fn addresses(&self, token: Option<&ProductToken>) -> bool {
         // As `line::fitting` has it: the beginning of an over-long line names whom the line names.
         let used = match self.profile {
@@ -86,7 +92,8 @@ const SHOWN_MAX: usize = 200;
 impl fmt::Display for Record<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.key.escape_ascii())?;
-        // Logs and terminals show it: control and format characters are escaped, and a pattern may be as long as the file.
+        // Logs and terminals show it: control and format characters are escaped, and a pattern may be as long
+        // as the file.
         let value = String::from_utf8_lossy(self.value);
         let mut letters = value.chars();
         for letter in letters.by_ref().take(SHOWN_MAX) {

@@ -1,6 +1,7 @@
 //! What a file's author should know: lines that are not read, or not read as written.
 //!
-//! Reading never fails, so this is where an author sees what was passed over. The kinds are explained in `docs/lint-codes.md`.
+//! Reading never fails, so this is where an author sees what was passed over. The kinds are explained in
+//! `docs/lint-codes.md`.
 
 use alloc::collections::btree_map::Entry;
 use alloc::collections::{BTreeMap, BTreeSet};
@@ -42,7 +43,8 @@ pub struct Remark {
 }
 
 impl Remark {
-    /// The kind of mistake, a name that programs may rely on: `docs/lint-codes.md` in the repository lists them.
+    /// The kind of mistake, a name that programs may rely on: `docs/lint-codes.md` in the repository lists
+    /// them.
     pub fn kind(&self) -> &'static str {
         self.kind
     }
@@ -140,7 +142,8 @@ struct Reader<'a> {
     agents: BTreeSet<Vec<u8>>,
     group: Option<usize>,
     groups: BTreeMap<BTreeSet<Vec<u8>>, usize>,
-    /// The rules of each group by what they match: the bytes and kind of the most specific, its line and place.
+    /// The rules of each group by what they match: the bytes and kind of the most specific, its line and
+    /// place.
     rules: BTreeMap<(usize, Vec<u8>), Known>,
 }
 
@@ -482,8 +485,9 @@ impl Reader<'_> {
     }
 }
 
-/// The pattern without stars that add nothing, so that patterns which match the same are the same: one of several in a row is enough; at the end none
-/// is needed, and then no `$` either; and as every path starts with a slash, a star before anything but a slash may stand behind one.
+/// The pattern without stars that add nothing, so that patterns which match the same are the same: one of
+/// several in a row is enough; at the end none is needed, and then no `$` either; and as every path starts
+/// with a slash, a star before anything but a slash may stand behind one.
 fn without_idle_stars(pattern: &[u8]) -> Vec<u8> {
     let pattern =
         if pattern.ends_with(b"*$") { pattern.strip_suffix(b"$").unwrap_or(pattern) } else { pattern };

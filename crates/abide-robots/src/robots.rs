@@ -18,8 +18,8 @@ use crate::token::ProductToken;
 
 /// A robots.txt as a document: every group and every record, with its line.
 ///
-/// For tools that look at the file itself, or check several crawlers. A crawler uses [`Rules::parse`], which keeps only what concerns one
-/// crawler. Reading never fails.
+/// For tools that look at the file itself, or check several crawlers. A crawler uses [`Rules::parse`], which
+/// keeps only what concerns one crawler. Reading never fails.
 ///
 /// ```
 /// use abide_robots::{ProductToken, Robots, Target};
@@ -80,13 +80,14 @@ impl Robots {
         self.options
     }
 
-    /// Whether the crawler named `tokens` may fetch the target, and why. For many targets, keep the [`rules`](Self::rules).
+    /// Whether the crawler named `tokens` may fetch the target, and why. For many targets, keep the
+    /// [`rules`](Self::rules).
     pub fn verdict(&self, tokens: &[ProductToken], target: &Target<'_>) -> RobotsVerdict {
         self.rules(tokens).verdict(target)
     }
 
-    /// The groups in file order, not combined: the records from the first user-agent line of each to the next group. Records that belong to
-    /// the whole file can be among them.
+    /// The groups in file order, not combined: the records from the first user-agent line of each to the next
+    /// group. Records that belong to the whole file can be among them.
     pub fn groups(&self) -> impl Iterator<Item = Vec<Record<'_>>> {
         let statements = |range: &Range<usize>| self.statements.get(range.clone()).unwrap_or_default();
         self.groups.iter().map(move |range| statements(range).iter().map(|line| self.record(line)).collect())
@@ -97,13 +98,14 @@ impl Robots {
         self.statements.iter().map(|statement| self.record(statement))
     }
 
-    /// The Sitemap records of the whole file, as written, like [`Rules::sitemaps`]. Left out are empty ones, those that are not UTF-8, and
-    /// those of more than 16 KiB.
+    /// The Sitemap records of the whole file, as written, like [`Rules::sitemaps`]. Left out are empty ones,
+    /// those that are not UTF-8, and those of more than 16 KiB.
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
         self.global(RecordKind::Sitemap)
     }
 
-    /// The License records (RSL 1.0) of the whole file, as written. The same are left out as by [`sitemaps`](Self::sitemaps).
+    /// The License records (RSL 1.0) of the whole file, as written. The same are left out as by
+    /// [`sitemaps`](Self::sitemaps).
     pub fn licenses(&self) -> impl Iterator<Item = &str> {
         self.global(RecordKind::License)
     }
@@ -174,8 +176,8 @@ fn statements(text: &[u8], options: ParseOptions) -> Vec<Statement> {
         .collect()
 }
 
-/// RFC 9309 §2.1: a group is "one or more user-agent lines that are followed by one or more rules"; a user-agent line
-/// that follows a rule begins the next one. No other record does (§2.2.4).
+/// RFC 9309 §2.1: a group is "one or more user-agent lines that are followed by one or more rules"; a
+/// user-agent line that follows a rule begins the next one. No other record does (§2.2.4).
 fn groups(statements: &[Statement]) -> Vec<Range<usize>> {
     let mut groups: Vec<Range<usize>> = Vec::new();
     // The first user-agent line begins a group as one after a rule does.

@@ -1,8 +1,9 @@
 //! The rules for one crawler, compiled; what they are matched against, and the verdict.
 //!
-//! A crawler keeps the rules for each host, so they are small, shared by clones, and equal for equal files. A [`Target`] is normalised once
-//! for each URL, so that comparing it with a rule is a comparison of bytes. A [`RobotsVerdict`] shares the rules that it was made from, so it is
-//! small, too; what it can say of them is looked up when asked.
+//! A crawler keeps the rules for each host, so they are small, shared by clones, and equal for equal files. A
+//! [`Target`] is normalised once for each URL, so that comparing it with a rule is a comparison of bytes. A
+//! [`RobotsVerdict`] shares the rules that it was made from, so it is small, too; what it can say of them is
+//! looked up when asked.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -40,8 +41,9 @@ use crate::{compile, search, slice};
 pub struct Rules(Arc<Compiled>);
 
 impl Rules {
-    /// Reads a robots.txt for the crawler named `tokens`: the group of the first token that has one applies, else the `*` group (RFC 9309
-    /// §2.2.1). Without tokens, the `*` group applies. Never fails: lines that cannot be read are skipped.
+    /// Reads a robots.txt for the crawler named `tokens`: the group of the first token that has one applies,
+    /// else the `*` group (RFC 9309 §2.2.1). Without tokens, the `*` group applies. Never fails: lines that
+    /// cannot be read are skipped.
     pub fn parse(body: &[u8], tokens: &[ProductToken]) -> Self {
         Self::parse_with(body, tokens, ParseOptions::new())
     }
@@ -51,13 +53,14 @@ impl Rules {
         Self::compile(&Text::of(body, options).bytes, tokens, options.profile)
     }
 
-    /// What applies where there is no file (RFC 9309 §2.3.1.3, "Unavailable" status): all is allowed, because no group applies.
+    /// What applies where there is no file (RFC 9309 §2.3.1.3, "Unavailable" status): all is allowed, because
+    /// no group applies.
     pub fn allow_all() -> Self {
         Self::parse(b"", &[])
     }
 
-    /// What applies where the file cannot be had (RFC 9309 §2.3.1.4, "Unreachable" status): all is disallowed but
-    /// `/robots.txt`, by a rule `Disallow: /` for all crawlers, which is in no file and so on line 0.
+    /// What applies where the file cannot be had (RFC 9309 §2.3.1.4, "Unreachable" status): all is disallowed
+    /// but `/robots.txt`, by a rule `Disallow: /` for all crawlers, which is in no file and so on line 0.
     pub fn disallow_all() -> Self {
         let mut rules = Compiled::new(1, Profile::Rfc9309);
         let mut gatherer = Gatherer::new(&[], Profile::Rfc9309, &mut rules);
@@ -78,9 +81,10 @@ impl Rules {
 
     /// Whether the target may be fetched.
     ///
-    /// Allocates nothing, but in two cases. Where the file was made to cause work, and thousands of wildcard rules meet a
-    /// target of thousands of bytes, memory in their order of size buys an answer in bounded time. And in the profile
-    /// [`google`](ParseOptions::google) a target that holds `*`, `$` or bytes beyond ASCII is written down in its form.
+    /// Allocates nothing, but in two cases. Where the file was made to cause work, and thousands of wildcard
+    /// rules meet a target of thousands of bytes, memory in their order of size buys an answer in bounded
+    /// time. And in the profile [`google`](ParseOptions::google) a target that holds `*`, `$` or bytes beyond
+    /// ASCII is written down in its form.
     pub fn is_allowed(&self, target: &Target<'_>) -> bool {
         match self.decide(target) {
             Decision::Rule(found) => found.allows,
@@ -125,24 +129,26 @@ impl Rules {
         search::most_specific(&self.0, target, query).map_or(Decision::NoMatch, Decision::Rule)
     }
 
-    /// The least time between two requests that the group asks for: the largest Crawl-delay in it. One that exceeds
-    /// what a `Duration` holds is [`Duration::MAX`].
+    /// The least time between two requests that the group asks for: the largest Crawl-delay in it. One that
+    /// exceeds what a `Duration` holds is [`Duration::MAX`].
     pub fn crawl_delay(&self) -> Option<Duration> {
         self.0.delay
     }
 
-    /// The Sitemap records of the file, as written: absolute URLs, if their authors kept to the protocol. Left out are empty
-    /// ones, those with bytes that are no UTF-8, and those of more than 16 KiB.
+    /// The Sitemap records of the file, as written: absolute URLs, if their authors kept to the protocol.
+    /// Left out are empty ones, those with bytes that are no UTF-8, and those of more than 16 KiB.
     pub fn sitemaps(&self) -> impl Iterator<Item = &str> {
         self.texts(RecordKind::Sitemap)
     }
 
-    /// The License records of the file (RSL 1.0), as written; left out are those that [`sitemaps`](Self::sitemaps) would leave out.
+    /// The License records of the file (RSL 1.0), as written; left out are those that
+    /// [`sitemaps`](Self::sitemaps) would leave out.
     pub fn licenses(&self) -> impl Iterator<Item = &str> {
         self.texts(RecordKind::License)
     }
 
-    /// The tokens of the group that applies, in lower case, in file order, without repetition. Nothing if no group applies.
+    /// The tokens of the group that applies, in lower case, in file order, without repetition. Nothing if no
+    /// group applies.
     pub fn group(&self) -> impl Iterator<Item = &str> {
         self.texts(RecordKind::UserAgent)
     }
@@ -175,8 +181,9 @@ impl Rules {
         })
     }
 
-    /// The preference records before the first user-agent line, or of a file without one, in file order, unread; App-Directives are not
-    /// among them. Sites put Content-Signal there on purpose: it is meant for every crawler, also where no group applies.
+    /// The preference records before the first user-agent line, or of a file without one, in file order,
+    /// unread; App-Directives are not among them. Sites put Content-Signal there on purpose: it is meant for
+    /// every crawler, also where no group applies.
     pub fn records_outside_groups(&self) -> impl Iterator<Item = Record<'_>> {
         self.0.items.iter().filter_map(|item| match item.kind {
             ItemKind::Outside(kind) => Some(Record::kept(kind, self.0.bytes_of(item), item.line)),
@@ -184,9 +191,9 @@ impl Rules {
         })
     }
 
-    /// The Content-Signal records of the `*` group where the group of a token applies, in file order, unread. RFC 9309 §2.2.1
-    /// has them count only where no group names the crawler; a caller may count them anyway. Where the `*` group
-    /// applies there are none: they are among the [`records`](Self::records).
+    /// The Content-Signal records of the `*` group where the group of a token applies, in file order, unread.
+    /// RFC 9309 §2.2.1 has them count only where no group names the crawler; a caller may count them anyway.
+    /// Where the `*` group applies there are none: they are among the [`records`](Self::records).
     pub fn signals_of_all(&self) -> impl Iterator<Item = Record<'_>> {
         self.kept(ItemKind::SignalOfAll, RecordKind::ContentSignal)
     }
@@ -265,8 +272,9 @@ impl RobotsVerdict {
         !matches!(self.decision, Decision::Rule(Found { allows: false, .. }))
     }
 
-    /// The rule that decided, with its pattern as written; bytes that are not UTF-8 become U+FFFD. `None` if no rule matches the target, no
-    /// group applies ([`Rules::has_group`]), or the target is [`/robots.txt`](Self::is_robots_txt).
+    /// The rule that decided, with its pattern as written; bytes that are not UTF-8 become U+FFFD. `None` if
+    /// no rule matches the target, no group applies ([`Rules::has_group`]), or the target is
+    /// [`/robots.txt`](Self::is_robots_txt).
     pub fn rule(&self) -> Option<Record<'_>> {
         let Decision::Rule(found) = self.decision else { return None };
         let compiled = self.rules.compiled();
@@ -331,7 +339,8 @@ impl fmt::Debug for RobotsVerdict {
 
 /// The path and query of a URL, in the normal form that rules are compared in.
 ///
-/// Create it once per URL and check it against many rule sets. It borrows if the text is in normal form already.
+/// Create it once per URL and check it against many rule sets. It borrows if the text is in normal form
+/// already.
 ///
 /// ```
 /// use abide_robots::Target;
@@ -352,9 +361,11 @@ pub struct Target<'a> {
 impl<'a> Target<'a> {
     /// Takes a path with or without a query. A fragment is dropped, and an empty path is `/`.
     ///
-    /// Of an absolute URL, scheme and authority are dropped. Dot segments are not resolved: URL parsers such as `url::Url` do that.
+    /// Of an absolute URL, scheme and authority are dropped. Dot segments are not resolved: URL parsers such
+    /// as `url::Url` do that.
     ///
-    /// It never fails: a `/` is put before text that does not start with one, so `mailto:x` becomes `/mailto:x`. Parse URLs of unknown origin first.
+    /// It never fails: a `/` is put before text that does not start with one, so `mailto:x` becomes
+    /// `/mailto:x`. Parse URLs of unknown origin first.
     #[inline]
     pub fn new(path_and_query: &'a str) -> Self {
         let text = path_and_query.as_bytes();

@@ -1,7 +1,7 @@
 //! The most specific rule that covers a target, RFC 9309 §2.2.2.
 //!
-//! Literal rules are found by one binary search. Wildcard rules are tried while they can still win, and when a file was made to make that
-//! expensive, the sweep decides.
+//! Literal rules are found by one binary search. Wildcard rules are tried while they can still win, and when
+//! a file was made to make that expensive, the sweep decides.
 
 use crate::compiled::{Compiled, Found, Rule, Wildcard};
 use crate::index::signature;
@@ -10,7 +10,8 @@ use crate::slice;
 use crate::sweep;
 use crate::work;
 
-/// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow. Gives the rule and whether it allows.
+/// RFC 9309 §2.2.2: "The most specific match found MUST be used", and of equivalent rules the Allow. Gives
+/// the rule and whether it allows.
 #[inline(always)]
 pub(crate) fn most_specific(rules: &Compiled, target: &[u8], query: usize) -> Option<Found> {
     let literal = rules.literals.longest(&rules.text, target);
@@ -47,15 +48,16 @@ struct Search<'a> {
     target: &'a [u8],
     query: usize,
     signature: u64,
-    /// The rank of the best rule so far, and of a wildcard its index: of equal ones the first in the file is named.
+    /// The rank of the best rule so far, and of a wildcard its index: of equal ones the first in the file is
+    /// named.
     best: (u32, u32),
     found: Option<u32>,
     /// Bytes of the target that patterns may still be matched against.
     work_left: usize,
 }
 
-/// Bytes that may be matched one pattern at a time. Real files and targets need a thousandth of it; what needs more
-/// was made to, and is answered by a single walk over the target for all patterns at once.
+/// Bytes that may be matched one pattern at a time. Real files and targets need a thousandth of it; what
+/// needs more was made to, and is answered by a single walk over the target for all patterns at once.
 const WORK_MAX: usize = 2 * 1024 * 1024;
 
 /// What looking at a signature costs, in bytes.

@@ -1,6 +1,7 @@
 //! Parts of texts, from places that were found in them: none of these can panic.
 //!
-//! The lints of this crate forbid indexing, because its input is hostile; and the compiler sees through these.
+//! The lints of this crate forbid indexing, because its input is hostile; and the compiler sees through
+//! these.
 
 /// What is before `end`; all of the text if it is shorter.
 #[inline]
@@ -29,7 +30,8 @@ pub(crate) fn part(text: &[u8], start: u32, length: usize) -> &[u8] {
     }
 }
 
-/// A call that the compiler takes to be rare is a branch, where it would else compute both outcomes for every entry.
+/// A call that the compiler takes to be rare is a branch, where it would else compute both outcomes for every
+/// entry.
 #[cold]
 #[inline(never)]
 fn nothing() -> &'static [u8] {

@@ -1,6 +1,7 @@
 //! The space that is dropped around keys and values, and the characters that nobody sees.
 //!
-//! Pages and word processors put such characters into a pasted text, and a Disallow whose author sees nothing wrong with it must not be lost for one.
+//! Pages and word processors put such characters into a pasted text, and a Disallow whose author sees nothing
+//! wrong with it must not be lost for one.
 
 use crate::line::RecordKind;
 use crate::profile::Profile;
@@ -11,8 +12,9 @@ use crate::slice;
 pub(crate) enum Space {
     /// `WS = %x20 / %x09`
     Rfc9309,
-    /// Stricter (RFC 9309 §2.2, `WS`): the white space of Unicode, and three characters without width that texts bring with them when they are
-    /// pasted. Authors do not see them, and mean the key and the path that they see.
+    /// Stricter (RFC 9309 §2.2, `WS`): the white space of Unicode, and three characters without width that
+    /// texts bring with them when they are pasted. Authors do not see them, and mean the key and the path
+    /// that they see.
     Unseen,
     /// `isspace` of C, which Google's parser goes by.
     C,
@@ -34,7 +36,8 @@ impl Space {
         }
     }
 
-    /// Not more than the grammar has is dropped around the value of an Allow: a guess may add a restriction and never lift one.
+    /// Not more than the grammar has is dropped around the value of an Allow: a guess may add a restriction
+    /// and never lift one.
     pub(crate) fn around_value(kind: RecordKind, profile: Profile) -> Self {
         match kind {
             RecordKind::Allow => Self::of(profile),
@@ -113,7 +116,8 @@ pub(crate) fn trim_start(mut text: &[u8], space: Space) -> &[u8] {
     text
 }
 
-/// Whether nobody sees the character: the categories Zs, Zl, Zp and Cf of Unicode 17, but for SP; and NEL, which is white space too.
+/// Whether nobody sees the character: the categories Zs, Zl, Zp and Cf of Unicode 17, but for SP; and NEL,
+/// which is white space too.
 pub(crate) fn is_invisible(letter: char) -> bool {
     matches!(letter,
         '\u{85}' | '\u{a0}' | '\u{ad}' | '\u{600}'..='\u{605}' | '\u{61c}' | '\u{6dd}' | '\u{70f}'

@@ -1,6 +1,8 @@
-//! Signs that a file was spoilt on its way to the server: lines that were joined, and UTF-16 without its mark.
+//! Signs that a file was spoilt on its way to the server: lines that were joined, and UTF-16 without its
+//! mark.
 //!
-//! Nothing of such a file is read as its author meant it, and no other remark says why. For remarks only: a guess changes no verdict.
+//! Nothing of such a file is read as its author meant it, and no other remark says why. For remarks only: a
+//! guess changes no verdict.
 
 use core::ops::Range;
 
@@ -8,12 +10,14 @@ use crate::line::{self, RecordKind};
 use crate::profile::Profile;
 use crate::slice;
 
-/// Where a second record begins on a line, or a line end is written out as the two characters `\n`. The value of the first begins at `value_at`.
+/// Where a second record begins on a line, or a line end is written out as the two characters `\n`. The value
+/// of the first begins at `value_at`.
 pub(crate) fn second_record(line: &[u8], value_at: usize) -> Option<Range<usize>> {
     written_line_end(line).or_else(|| key_in_value(line::without_comment(line), value_at))
 }
 
-/// `\n` or `\r` with a record, another one or nothing behind it. Comments are looked at too: one may hide the whole file.
+/// `\n` or `\r` with a record, another one or nothing behind it. Comments are looked at too: one may hide the
+/// whole file.
 fn written_line_end(line: &[u8]) -> Option<Range<usize>> {
     let mut backslashes = memchr::memchr_iter(b'\\', line);
     let at = backslashes.find(|&at| {
@@ -40,7 +44,8 @@ fn known_key(text: &[u8]) -> Option<usize> {
     (kind != RecordKind::Other).then_some(colon)
 }
 
-/// Whether the text is UTF-16, by its NULs: of ASCII, such as keys, they are one half of the bytes, and hardly one stands in the other half.
+/// Whether the text is UTF-16, by its NULs: of ASCII, such as keys, they are one half of the bytes, and
+/// hardly one stands in the other half.
 pub(crate) fn is_utf16(text: &[u8]) -> bool {
     let pairs = text.as_chunks::<2>().0;
     let has_mark = matches!(text, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);

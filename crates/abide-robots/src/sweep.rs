@@ -1,8 +1,10 @@
-//! All wildcard patterns against one target in one walk: what bounds the work on files that were made to cause it.
+//! All wildcard patterns against one target in one walk: what bounds the work on files that were made to
+//! cause it.
 //!
-//! Each pattern waits for the next of its pieces. At each byte of the target the pieces that start there are found by
-//! one search ([`literals`]); the patterns that wait for one of them go on to their next piece, which may start where
-//! this one ends. So the work is that of one search per byte, and one per piece, however the two are chosen.
+//! Each pattern waits for the next of its pieces. At each byte of the target the pieces that start there are
+//! found by one search ([`literals`]); the patterns that wait for one of them go on to their next piece,
+//! which may start where this one ends. So the work is that of one search per byte, and one per piece,
+//! however the two are chosen.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -110,7 +112,8 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// The distinct pieces that are still to be found, sorted and linked; and for each piece of all patterns, which of these it is.
+    /// The distinct pieces that are still to be found, sorted and linked; and for each piece of all patterns,
+    /// which of these it is.
     fn pieces(&mut self, form: impl Fn(&Pieces<'a>) -> &'a [u8]) -> (Vec<Piece<'a>>, Vec<u32>) {
         let mut texts: Vec<&[u8]> = Vec::new();
         for pattern in self.starting.iter_mut().flatten() {

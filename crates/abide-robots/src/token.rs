@@ -12,7 +12,8 @@ use crate::error::InvalidText;
 
 /// The product token of a crawler: one or more of `A-Z`, `a-z`, `_` and `-` (RFC 9309 §2.2.1).
 ///
-/// Tokens are compared and hashed case-insensitively, like user-agent lines; `Display` keeps the given spelling. Cheap to clone.
+/// Tokens are compared and hashed case-insensitively, like user-agent lines; `Display` keeps the given
+/// spelling. Cheap to clone.
 ///
 /// ```
 /// use abide_robots::ProductToken;
@@ -36,8 +37,9 @@ impl ProductToken {
 
     /// Like [`new`](Self::new), but digits and `.` may occur too.
     ///
-    /// Lenient: crawlers such as `MJ12bot` exist, and files name them. A group is theirs if the *whole* value of its user-agent line is
-    /// this token. Use it to check offline what such a crawler may do; name your own crawler with [`new`](Self::new).
+    /// Lenient: crawlers such as `MJ12bot` exist, and files name them. A group is theirs if the *whole* value
+    /// of its user-agent line is this token. Use it to check offline what such a crawler may do; name your
+    /// own crawler with [`new`](Self::new).
     ///
     /// # Errors
     /// If `text` is empty or contains anything but ASCII letters, digits, `_`, `-` and `.`.
@@ -112,8 +114,8 @@ impl serde_core::Serialize for ProductToken {
     }
 }
 
-/// Checks the text as [`ProductToken::lenient`] does, so that every token can be read back. Check the name of your own crawler
-/// with [`ProductToken::new`].
+/// Checks the text as [`ProductToken::lenient`] does, so that every token can be read back. Check the name of
+/// your own crawler with [`ProductToken::new`].
 #[cfg(feature = "serde")]
 impl<'de> serde_core::Deserialize<'de> for ProductToken {
     fn deserialize<D: serde_core::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

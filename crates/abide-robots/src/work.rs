@@ -2,7 +2,8 @@
 //!
 //! A bound in steps holds on every machine, where one in time would depend on how busy it is.
 
-/// So many steps are taken: bytes that a pattern is matched against, words of bytes that are compared, or places that are looked at.
+/// So many steps are taken: bytes that a pattern is matched against, words of bytes that are compared, or
+/// places that are looked at.
 #[inline(always)]
 pub(crate) fn count(steps: usize) {
     #[cfg(test)]
@@ -25,8 +26,9 @@ mod tests {
         pub(super) static STEPS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// For each byte of the file and the path. Where one pattern is tried after the other there are four of them at most, since then the
-    /// walk for all of them begins; in that each byte costs a search among the pieces, and each piece is met once.
+    /// For each byte of the file and the path. Where one pattern is tried after the other there are four of
+    /// them at most, since then the walk for all of them begins; in that each byte costs a search among the
+    /// pieces, and each piece is met once.
     const STEPS_PER_BYTE: usize = 8;
 
     /// Steps of one verdict, which must be few.
@@ -48,10 +50,12 @@ mod tests {
         assert!(all > 1_000_000, "something is counted: {all}");
     }
 
-    /// Patterns that took other parsers seconds, with every byte of them in the path, so that no signature rules one out.
+    /// Patterns that took other parsers seconds, with every byte of them in the path, so that no signature
+    /// rules one out.
     #[test]
     fn patterns_that_were_attacks_elsewhere_cost_steps_in_proportion() {
-        // google/robotstxt#85: a pattern of 80,000 bytes and a path of 1,600 took 3.7 s. One line, and as many as fit into a file.
+        // google/robotstxt#85: a pattern of 80,000 bytes and a path of 1,600 took 3.7 s. One line, and as
+        // many as fit into a file.
         for piece in ["*", "*a", "*aa", "a*"] {
             let line = format!("Disallow: /{}b\n", piece.repeat(80_000 / piece.len()));
             for lines in [1, 6] {

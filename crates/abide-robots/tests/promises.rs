@@ -1,5 +1,5 @@
-//! What the types promise: to be shared between threads, to be small, and to answer without an allocation. A program of its own, because
-//! the allocator counts for all threads.
+//! What the types promise: to be shared between threads, to be small, and to answer without an allocation. A
+//! program of its own, because the allocator counts for all threads.
 
 #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
 
@@ -27,8 +27,8 @@ fn a_verdict_is_small() {
     assert_eq!(size_of::<Rules>(), size_of::<usize>());
 }
 
-/// The allocator counts what the whole process does, so the rounds are repeated until no other test allocates. What
-/// allocates each time, fails each time.
+/// The allocator counts what the whole process does, so the rounds are repeated until no other test
+/// allocates. What allocates each time, fails each time.
 #[track_caller]
 fn allocates_nothing<T>(what: &str, round: impl Fn() -> T) {
     let undisturbed = (0..1000).any(|_| {

@@ -1,6 +1,7 @@
 //! A call that was refused, or that failed below; and what an error of the service below says about the host.
 //!
-//! Above and below are services of others, with errors of theirs; `abide_http::failure_of` finds in the chain what the gate has to know.
+//! Above and below are services of others, with errors of theirs; `abide_http::failure_of` finds in the chain
+//! what the gate has to know.
 
 use std::error::Error;
 

@@ -1,6 +1,7 @@
 //! What abide attached to a response, read by its extension trait.
 //!
-//! The trait of `abide` for `reqwest` responses has the same methods: code that reads permissions can move between the two.
+//! The trait of `abide` for `reqwest` responses has the same methods: code that reads permissions can move
+//! between the two.
 
 use abide_http::FetchInfo;
 use abide_permissions::{Answer, Permissions, Preferences};
@@ -25,14 +26,16 @@ pub trait ResponseExt: sealed::Sealed {
         self.fetch_info().map(FetchInfo::permissions).unwrap_or_default()
     }
 
-    /// What the site asks of those who use it, as it was when it was fetched. Without abide in the client, preferences that state nothing and say so.
+    /// What the site asks of those who use it, as it was when it was fetched. Without abide in the client,
+    /// preferences that state nothing and say so.
     fn preferences(&self) -> Preferences {
         let unread = || Preferences::default().with_unread_source("the response did not come through abide");
         self.fetch_info().map_or_else(unread, FetchInfo::preferences)
     }
 
-    /// Whether the page may be used for what [`CrawlerBuilder::purpose`](crate::CrawlerBuilder::purpose) declares: yes, no, unset or unknown. Unknown if
-    /// nothing is declared, or the response did not come through abide.
+    /// Whether the page may be used for what [`CrawlerBuilder::purpose`](crate::CrawlerBuilder::purpose)
+    /// declares: yes, no, unset or unknown. Unknown if nothing is declared, or the response did not come
+    /// through abide.
     fn allows_purpose(&self) -> Answer {
         let unread = || self.preferences().training();
         self.fetch_info().map_or_else(unread, FetchInfo::allows_purpose)

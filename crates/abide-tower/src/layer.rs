@@ -1,6 +1,7 @@
 //! One crawler identity: its settings, and the layer that puts it around services.
 //!
-//! The builder is that of `abide_http::Crawler` with what tower needs: a service by which robots.txt is fetched.
+//! The builder is that of `abide_http::Crawler` with what tower needs: a service by which robots.txt is
+//! fetched.
 
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ use crate::BoxError;
 use crate::robots_fetch::ServiceFetch;
 use crate::service::AbideService;
 
-/// Checks and rate-limits the requests of a service. Cheap to clone; clones, and all services that they wrap, share rules and permits.
+/// Checks and rate-limits the requests of a service. Cheap to clone; clones, and all services that they wrap,
+/// share rules and permits.
 ///
 /// ```
 /// use tower::{Layer, service_fn};
@@ -34,7 +36,8 @@ pub struct AbideLayer {
 }
 
 impl AbideLayer {
-    /// A crawler with this product token: `[A-Za-z_-]+` (RFC 9309 §2.2.1). `build` returns an error if the token is invalid.
+    /// A crawler with this product token: `[A-Za-z_-]+` (RFC 9309 §2.2.1). `build` returns an error if the
+    /// token is invalid.
     pub fn builder(token: &str) -> Builder {
         Builder { crawler: Crawler::builder(token) }
     }
@@ -66,7 +69,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// The User-Agent of every request that has none. It must contain the first product token (RFC 9309 §2.2.1). Default: that token.
+    /// The User-Agent of every request that has none. It must contain the first product token (RFC 9309
+    /// §2.2.1). Default: that token.
     pub fn user_agent(self, header: &str) -> Self {
         self.crawler(|crawler| crawler.user_agent(header))
     }
@@ -88,7 +92,8 @@ impl Builder {
         Self { crawler: change(self.crawler) }
     }
 
-    /// Wraps `client` in the layer. A clone of the client fetches robots.txt. For a client with a decompression layer use [`build`](Self::build).
+    /// Wraps `client` in the layer. A clone of the client fetches robots.txt. For a client with a
+    /// decompression layer use [`build`](Self::build).
     ///
     /// # Errors
     /// [`BuildError`].
@@ -102,8 +107,9 @@ impl Builder {
         Ok(self.build(client.clone())?.layer(client))
     }
 
-    /// Builds the layer. Clones of `transport` fetch robots.txt: best the bare client, without the layers for pages. It must not follow redirects,
-    /// add credentials or cookies, or decode bodies: a decompression layer stops after the first gzip member, and rules after it would be lost.
+    /// Builds the layer. Clones of `transport` fetch robots.txt: best the bare client, without the layers for
+    /// pages. It must not follow redirects, add credentials or cookies, or decode bodies: a decompression
+    /// layer stops after the first gzip member, and rules after it would be lost.
     ///
     /// All services that the layer wraps share its rules and permits.
     ///

@@ -1,6 +1,7 @@
 //! What a request asks for: the URL that is checked, and that the request then carries.
 //!
-//! `http::Uri` keeps what it was given and `url::Url` normalises it. The server must get the path that was checked, so the normalised one is sent.
+//! `http::Uri` keeps what it was given and `url::Url` normalises it. The server must get the path that was
+//! checked, so the normalised one is sent.
 
 use http::header::HOST;
 use http::{Request, Uri};
@@ -11,10 +12,11 @@ use abide_http::foreign_host;
 
 use crate::error::ServiceError;
 
-/// The URL of a request. What is checked is what is sent: the request's URI becomes the URL's normal form (no dot segments, no user
-/// information), and a `Host` of another origin is taken off.
+/// The URL of a request. What is checked is what is sent: the request's URI becomes the URL's normal form (no
+/// dot segments, no user information), and a `Host` of another origin is taken off.
 ///
-/// Stricter: tower-http's `FollowRedirect` carries a `Host` along, which would reach a site whose rules were not checked. Clients set the right one.
+/// Stricter: tower-http's `FollowRedirect` carries a `Host` along, which would reach a site whose rules were
+/// not checked. Clients set the right one.
 pub(crate) fn url_of<B>(request: &mut Request<B>) -> Result<Url, ServiceError> {
     let written = request.uri().to_string();
     let no_origin =

@@ -1,6 +1,7 @@
 //! Names become addresses here, and refused addresses are dropped before a packet is sent.
 //!
-//! hyper-util's connector asks a service for addresses, and this is one: it is the address guard for those who build their own client.
+//! hyper-util's connector asks a service for addresses, and this is one: it is the address guard for those
+//! who build their own client.
 
 use std::fmt;
 use std::future::Future;
@@ -18,7 +19,8 @@ use crate::BoxError;
 
 /// A resolver for hyper-util's `HttpConnector` that returns only addresses which may be contacted.
 ///
-/// Give it the guard of the layer's settings, so that both allow the same networks. It has no effect behind a proxy, which resolves names itself.
+/// Give it the guard of the layer's settings, so that both allow the same networks. It has no effect behind a
+/// proxy, which resolves names itself.
 ///
 /// ```
 /// use abide_tower::{AbideLayer, Gate, GuardedResolver};

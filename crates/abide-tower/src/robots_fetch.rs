@@ -1,6 +1,7 @@
 //! robots.txt through a clone of a service.
 //!
-//! It has the connector, TLS and resolver of the pages, so both meet one server, and never the layer, which would wait for itself.
+//! It has the connector, TLS and resolver of the pages, so both meet one server, and never the layer, which
+//! would wait for itself.
 
 use std::error::Error;
 use std::fmt;
@@ -22,10 +23,12 @@ use crate::BoxError;
 use crate::error::failure;
 use crate::service::redirected;
 
-/// The transport of robots.txt over clones of a service. Bodies of requests are `B::default()`, which must be empty.
+/// The transport of robots.txt over clones of a service. Bodies of requests are `B::default()`, which must be
+/// empty.
 ///
-/// The service must hand over bodies as they were sent. Codings are asked for and taken off by the gate, to the last byte. A decompression layer in
-/// the service would stop after the first gzip member, drop what follows it, and remove the field that says so; abide cannot detect this.
+/// The service must hand over bodies as they were sent. Codings are asked for and taken off by the gate, to
+/// the last byte. A decompression layer in the service would stop after the first gzip member, drop what
+/// follows it, and remove the field that says so; abide cannot detect this.
 pub(crate) struct ServiceFetch<S, B> {
     /// Locked for as long as a clone takes, so that the service need not be `Sync`.
     service: Mutex<S>,

@@ -1,6 +1,7 @@
 //! One request, one hop: checked, rate-limited, sent, read.
 //!
-//! The steps of `abide_http` decide, and this drives them. Redirects are not followed here: a layer above does that, and each hop passes here again.
+//! The steps of `abide_http` decide, and this drives them. Redirects are not followed here: a layer above
+//! does that, and each hop passes here again.
 
 use std::future::{Future, poll_fn};
 use std::mem;
@@ -26,8 +27,9 @@ use crate::request_url::url_of;
 
 /// A service behind the gate. Made by [`AbideLayer`](crate::AbideLayer).
 ///
-/// Each request is one hop: robots.txt of its own origin, its own permit, its own answer. A 3xx is an answer. A request without a body is
-/// repeated once where the server asks for a signature, a licence or a price that this crawler gives.
+/// Each request is one hop: robots.txt of its own origin, its own permit, its own answer. A 3xx is an answer.
+/// A request without a body is repeated once where the server asks for a signature, a licence or a price that
+/// this crawler gives.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -45,7 +47,8 @@ pub struct AbideService<S> {
     pub(crate) inner: S,
 }
 
-/// The body of the inner service, byte for byte, with the permit of its host, which is given back when the body has ended or is dropped.
+/// The body of the inner service, byte for byte, with the permit of its host, which is given back when the
+/// body has ended or is dropped.
 pub type AbideBody<R> = ResponseBody<Pin<Box<R>>>;
 
 type ResponseFuture<R> = Pin<Box<dyn Future<Output = Result<Response<AbideBody<R>>, ServiceError>> + Send>>;
@@ -184,8 +187,9 @@ where
 
 /// Checked, and with a permit.
 ///
-/// That the service is ready can be a reservation, such as one of a limited number of requests. A request that waits for its permit gives it back, by
-/// dropping the clone that has it: it must not keep it from requests to other hosts, nor from its own robots.txt, which would be a deadlock.
+/// That the service is ready can be a reservation, such as one of a limited number of requests. A request
+/// that waits for its permit gives it back, by dropping the clone that has it: it must not keep it from
+/// requests to other hosts, nor from its own robots.txt, which would be a deadlock.
 async fn permitted<'a, S: Clone>(
     check: Check<'a>,
     headers: &mut HeaderMap,
@@ -216,7 +220,8 @@ fn conditions(headers: &HeaderMap) -> HeaderMap {
     lines.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The URL that answered, where a redirect layer below says so. Without the feature `tower-http` it is unknown.
+/// The URL that answered, where a redirect layer below says so. Without the feature `tower-http` it is
+/// unknown.
 #[cfg_attr(not(feature = "tower-http"), expect(unused_variables, reason = "nothing says so"))]
 pub(crate) fn redirected(extensions: &Extensions) -> Option<Url> {
     #[cfg(feature = "tower-http")]

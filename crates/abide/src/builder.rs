@@ -1,6 +1,7 @@
 //! How a crawler is put together. The default is the polite choice.
 //!
-//! Most methods set what [`abide_http`] keeps for all clients; what is reqwest's own (the client, its redirects, its resolver) is set up here.
+//! Most methods set what [`abide_http`] keeps for all clients; what is reqwest's own (the client, its
+//! redirects, its resolver) is set up here.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -64,24 +65,27 @@ impl Builder {
         }
     }
 
-    /// Adds a further product token, such as `ExampleBot` after `ExampleBot-News`. In a robots.txt, the first token that has a group
-    /// counts; for permissions, every token counts.
+    /// Adds a further product token, such as `ExampleBot` after `ExampleBot-News`. In a robots.txt, the first
+    /// token that has a group counts; for permissions, every token counts.
     pub fn fallback(self, token: &str) -> Self {
         self.shared(|crawler| crawler.fallback(token))
     }
 
-    /// Goes by the rules of robots.txt for another crawler than this one, which still sends its own name. Repeated, the first that has a group
-    /// counts. For tools that ask what a site allows others; who fetches pages so breaks the rules that are meant for him.
+    /// Goes by the rules of robots.txt for another crawler than this one, which still sends its own name.
+    /// Repeated, the first that has a group counts. For tools that ask what a site allows others; who fetches
+    /// pages so breaks the rules that are meant for him.
     pub fn danger_rules_of(self, token: &str) -> Self {
         self.shared(|crawler| crawler.danger_rules_of(token))
     }
 
-    /// The User-Agent that every request carries. It must contain the first product token (RFC 9309 §2.2.1); without this setting it is that token.
+    /// The User-Agent that every request carries. It must contain the first product token (RFC 9309 §2.2.1);
+    /// without this setting it is that token.
     pub fn user_agent(self, header: &str) -> Self {
         self.shared(|crawler| crawler.user_agent(header))
     }
 
-    /// Replaces all settings of the gate, for instance by those of another client. The methods below change single settings.
+    /// Replaces all settings of the gate, for instance by those of another client. The methods below change
+    /// single settings.
     pub fn gate(self, settings: GateBuilder) -> Self {
         self.gated(|_| settings)
     }
@@ -96,7 +100,8 @@ impl Builder {
         self.gated(|gate| gate.pace(policy))
     }
 
-    /// How long a call may wait for its permits, all hops together. Default: 30 s. A call that would wait longer is deferred at once.
+    /// How long a call may wait for its permits, all hops together. Default: 30 s. A call that would wait
+    /// longer is deferred at once.
     pub fn max_wait(self, wait: Duration) -> Self {
         self.gated(|gate| gate.max_wait(wait))
     }
@@ -106,28 +111,32 @@ impl Builder {
         Self { connect_timeout: timeout, ..self }
     }
 
-    /// How long a call may take on the wire: all hops, and the body of the last. Waiting for permits and for robots.txt does not
-    /// count. A request's own `timeout` takes precedence. Default: no limit.
+    /// How long a call may take on the wire: all hops, and the body of the last. Waiting for permits and for
+    /// robots.txt does not count. A request's own `timeout` takes precedence. Default: no limit.
     ///
     /// In contrast, `reqwest::ClientBuilder::timeout` limits each hop, because abide follows the redirects.
     pub fn timeout(self, timeout: Duration) -> Self {
         Self { timeout: Some(timeout), ..self }
     }
 
-    /// How long a server may send nothing: before the head of its response (1xx responses do not count), and between the bytes of its body
-    /// while they are read. After that, the request ends and its host is free. Default: 60 s. `Duration::MAX` means no limit. Set more for
-    /// uploads that take longer: meanwhile most servers send nothing.
+    /// How long a server may send nothing: before the head of its response (1xx responses do not count), and
+    /// between the bytes of its body while they are read. After that, the request ends and its host is free.
+    /// Default: 60 s. `Duration::MAX` means no limit. Set more for uploads that take longer: meanwhile most
+    /// servers send nothing.
     ///
-    /// Set it here and not on `reqwest::ClientBuilder`. The error is a `reqwest_middleware::Error::Middleware` before the head, and reqwest's own
-    /// error with `is_timeout` in the body. Both have an [`io::Error`](std::io::Error) of the kind `TimedOut` among their sources.
+    /// Set it here and not on `reqwest::ClientBuilder`. The error is a
+    /// `reqwest_middleware::Error::Middleware` before the head, and reqwest's own error with `is_timeout` in
+    /// the body. Both have an [`io::Error`](std::io::Error) of the kind `TimedOut` among their sources.
     pub fn read_timeout(self, timeout: Duration) -> Self {
         Self { read_timeout: timeout, ..self }
     }
 
-    /// Whether abide requests pages in gzip, brotli, deflate and zstd (feature `zstd`), and decodes them, whatever features reqwest has. On by default.
+    /// Whether abide requests pages in gzip, brotli, deflate and zstd (feature `zstd`), and decodes them,
+    /// whatever features reqwest has. On by default.
     ///
-    /// The client that is built asks for them by a default field. A request's own `Accept-Encoding` is kept, and one with `Range` asks for no
-    /// coding. If this is off, no `Accept-Encoding` is sent, and bodies stay as the server encoded them.
+    /// The client that is built asks for them by a default field. A request's own `Accept-Encoding` is kept,
+    /// and one with `Range` asks for no coding. If this is off, no `Accept-Encoding` is sent, and bodies stay
+    /// as the server encoded them.
     pub fn decode(self, on: bool) -> Self {
         Self { decodes: on, ..self }
     }
@@ -147,8 +156,8 @@ impl Builder {
         self.shared(|crawler| crawler.read_options(options))
     }
 
-    /// Fetches the `/.well-known/tdmrep.json` of each site before its first page: [`CrawlerBuilder::fetch_tdmrep`](abide_http::CrawlerBuilder::fetch_tdmrep). Off by
-    /// default.
+    /// Fetches the `/.well-known/tdmrep.json` of each site before its first page:
+    /// [`CrawlerBuilder::fetch_tdmrep`](abide_http::CrawlerBuilder::fetch_tdmrep). Off by default.
     pub fn fetch_tdmrep(self) -> Self {
         self.shared(CrawlerBuilder::fetch_tdmrep)
     }
@@ -159,26 +168,30 @@ impl Builder {
         self.shared(CrawlerBuilder::require_tdmrep)
     }
 
-    /// Goes by the status of a response alone, also where a challenge or a block page is recognised: [`GateBuilder::danger_trust_status`].
+    /// Goes by the status of a response alone, also where a challenge or a block page is recognised:
+    /// [`GateBuilder::danger_trust_status`].
     pub fn danger_trust_status(self) -> Self {
         self.gated(GateBuilder::danger_trust_status)
     }
 
-    /// Adds a policy token: if a group of robots.txt names `token` and disallows a URL, the content must not be used in this way. It never
-    /// decides whether the URL is fetched. With `fallback`, the `*` group counts where no group names the token. The result is part of
+    /// Adds a policy token: if a group of robots.txt names `token` and disallows a URL, the content must not
+    /// be used in this way. It never decides whether the URL is fetched. With `fallback`, the `*` group
+    /// counts where no group names the token. The result is part of
     /// [`FetchInfo::preferences`](crate::FetchInfo::preferences).
     pub fn policy_token(self, token: &str, usage: Usage, fallback: bool) -> Self {
         self.shared(|crawler| crawler.policy_token(token, usage, fallback))
     }
 
-    /// Declares what the pages are for, such as [`Usage::TrainAi`]. A URL for which robots.txt, or the tdmrep.json that
-    /// [is fetched](Self::fetch_tdmrep), disallows that use is not requested: [`DeniedKind::Purpose`](abide_gate::DeniedKind::Purpose). Then
+    /// Declares what the pages are for, such as [`Usage::TrainAi`]. A URL for which robots.txt, or the
+    /// tdmrep.json that [is fetched](Self::fetch_tdmrep), disallows that use is not requested:
+    /// [`DeniedKind::Purpose`](abide_gate::DeniedKind::Purpose). Then
     /// [`allows_purpose`](crate::ResponseExt::allows_purpose) of a page unites all places. Default: none.
     pub fn purpose(self, usage: Usage) -> Self {
         self.shared(|crawler| crawler.purpose(usage))
     }
 
-    /// Allows requests to exactly this network, although it is not public: `127.0.0.1/32` does not open `127.0.0.2`.
+    /// Allows requests to exactly this network, although it is not public: `127.0.0.1/32` does not open
+    /// `127.0.0.2`.
     pub fn allow_net(self, net: IpNet) -> Self {
         self.gated(|gate| gate.allow_net(net))
     }
@@ -188,8 +201,8 @@ impl Builder {
         self.gated(GateBuilder::danger_allow_all_addresses)
     }
 
-    /// Resolves `name` to `address`, instead of asking a resolver. The address must be public or allowed, like any other. The port is for
-    /// URLs without one; 0 means the scheme's default.
+    /// Resolves `name` to `address`, instead of asking a resolver. The address must be public or allowed,
+    /// like any other. The port is for URLs without one; 0 means the scheme's default.
     ///
     /// Use this and not `reqwest::ClientBuilder::resolve`, which bypasses the address guard.
     pub fn resolve(mut self, name: &str, address: SocketAddr) -> Self {
@@ -210,40 +223,43 @@ impl Builder {
         self.gated(|gate| gate.robots_store(store))
     }
 
-    /// Where leases and backoffs of hosts are kept, for restarts and other processes. Default: in memory only.
+    /// Where leases and backoffs of hosts are kept, for restarts and other processes. Default: in memory
+    /// only.
     pub fn host_store(self, store: Arc<dyn HostStore>) -> Self {
         self.gated(|gate| gate.host_store(store))
     }
 
     /// Where permissions of pages are kept between fetches. Default: nowhere.
     ///
-    /// With a store, a 304 has the last known rules (draft-illyes-repext-03 §3.1.4: they "MUST continue to be honored"), and so has a
-    /// page whose head was not read this time. The permissions of a 304 for another version than the recorded one are unknown: `ETag` and
-    /// `Last-Modified` are compared, or the validators of the request. A head that is scanned lazily is not kept.
+    /// With a store, a 304 has the last known rules (draft-illyes-repext-03 §3.1.4: they "MUST continue to be
+    /// honored"), and so has a page whose head was not read this time. The permissions of a 304 for another
+    /// version than the recorded one are unknown: `ETag` and `Last-Modified` are compared, or the validators
+    /// of the request. A head that is scanned lazily is not kept.
     pub fn permission_store(self, store: Arc<dyn PermissionStore>) -> Self {
         self.shared(|crawler| crawler.permission_store(store))
     }
 
-    /// Signs every request, robots.txt and each redirect hop included, for instance with a `WebBotAuth` of `abide-identity` (feature `identity`).
-    /// Default: off, because some sites treat a signed crawler worse.
+    /// Signs every request, robots.txt and each redirect hop included, for instance with a `WebBotAuth` of
+    /// `abide-identity` (feature `identity`). Default: off, because some sites treat a signed crawler worse.
     pub fn sign_requests(self, signer: impl SignRequest + 'static) -> Self {
         self.shared(|crawler| crawler.sign_requests(signer))
     }
 
-    /// Adds a hook that answers what servers ask for, such as a `PaymentPolicy` (feature `price`) or `LicenseTokens` (feature `license`) of
-    /// `abide-identity`. Default: none.
+    /// Adds a hook that answers what servers ask for, such as a `PaymentPolicy` (feature `price`) or
+    /// `LicenseTokens` (feature `license`) of `abide-identity`. Default: none.
     pub fn answer_challenges(self, hook: impl AnswerChallenge + 'static) -> Self {
         self.shared(|crawler| crawler.answer_challenges(hook))
     }
 
-    /// Adds an observer of everything: robots.txt, permits, decisions and refusals. Requests wait while it runs, so it should return soon. No
-    /// lock is held meanwhile, and its panics are caught.
+    /// Adds an observer of everything: robots.txt, permits, decisions and refusals. Requests wait while it
+    /// runs, so it should return soon. No lock is held meanwhile, and its panics are caught.
     pub fn observer(self, observer: Arc<dyn Fn(&Event<'_>) + Send + Sync>) -> Self {
         self.gated(|gate| gate.observer(observer))
     }
 
-    /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your own pages. The verdict of each
-    /// hop has the denial and the reason `why`. The rate limit and the site's `Crawl-delay` stay.
+    /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your
+    /// own pages. The verdict of each hop has the denial and the reason `why`. The rate limit and the site's
+    /// `Crawl-delay` stay.
     pub fn danger_report_only(self, why: &str) -> Self {
         self.shared(|crawler| crawler.danger_report_only(why))
     }
@@ -253,12 +269,14 @@ impl Builder {
         Self { fetch: Some(fetch), ..self }
     }
 
-    /// A second client for origins that respond over HTTP/1.1 only, and say so in HTTP/2 (`HTTP_1_1_REQUIRED`, RFC 9113 §7): the request is sent once
-    /// more with it, under the same permit, unless it could have an effect, and later requests go there at once. Default: none, so that such
+    /// A second client for origins that respond over HTTP/1.1 only, and say so in HTTP/2
+    /// (`HTTP_1_1_REQUIRED`, RFC 9113 §7): the request is sent once more with it, under the same permit,
+    /// unless it could have an effect, and later requests go there at once. Default: none, so that such
     /// requests fail.
     ///
-    /// Give it the settings of the other one, because reqwest's builder can't be cloned. abide replaces the same ones, and turns HTTP/2 off. A
-    /// middleware between abide and its client does not see these requests.
+    /// Give it the settings of the other one, because reqwest's builder can't be cloned. abide replaces the
+    /// same ones, and turns HTTP/2 off. A middleware between abide and its client does not see these
+    /// requests.
     ///
     /// ```
     /// let inner = || reqwest::Client::builder().pool_max_idle_per_host(1);
@@ -276,19 +294,22 @@ impl Builder {
 
     /// Builds a client with the whole middleware from `inner`.
     ///
-    /// [`user_agent`](Self::user_agent), or the product token, replaces the User-Agent of `inner`. [`build_with`](Self::build_with) lists
-    /// what else changes. Add further middlewares above it or with `build_with`: below this client, it is not noticed what sends again.
+    /// [`user_agent`](Self::user_agent), or the product token, replaces the User-Agent of `inner`.
+    /// [`build_with`](Self::build_with) lists what else changes. Add further middlewares above it or with
+    /// `build_with`: below this client, it is not noticed what sends again.
     ///
     /// # Errors
     /// [`BuildError`].
     pub fn build_client(self, inner: reqwest::ClientBuilder) -> Result<ClientWithMiddleware, BuildError> {
-        // reqwest copies each request that it might send again, or count. Nothing sends again between this middleware and this client.
+        // reqwest copies each request that it might send again, or count. Nothing sends again between this
+        // middleware and this client.
         let (abide, inner) =
             self.build_around(inner, || reqwest::retry::never().max_retries_per_request(0), false)?;
         Ok(abide.wrap(inner))
     }
 
-    /// Builds the crawler and its inner client, for chains of your own: [`Abide::wrap`], or [`Abide::middleware`] below others.
+    /// Builds the crawler and its inner client, for chains of your own: [`Abide::wrap`], or
+    /// [`Abide::middleware`] below others.
     ///
     /// abide cannot read the settings of reqwest's builder, so it replaces some:
     ///
@@ -304,15 +325,17 @@ impl Builder {
     /// All other settings of `inner` stay, and apply to robots.txt, too:
     ///
     /// * `timeout` limits each hop; [`timeout`](Self::timeout) limits a whole call.
-    /// * `default_headers` go to every host and with robots.txt, so they must contain no credentials and no `Host`. An `Accept-Encoding`
-    ///   there is replaced.
-    /// * A cookie jar keeps the cookies that robots.txt sets. After any response has set a cookie, robots.txt is requested with an empty
-    ///   `Cookie` field instead of the jar's. Until then, a jar that was filled beforehand sends its cookies with robots.txt.
+    /// * `default_headers` go to every host and with robots.txt, so they must contain no credentials and no
+    ///   `Host`. An `Accept-Encoding` there is replaced.
+    /// * A cookie jar keeps the cookies that robots.txt sets. After any response has set a cookie, robots.txt
+    ///   is requested with an empty `Cookie` field instead of the jar's. Until then, a jar that was filled
+    ///   beforehand sends its cookies with robots.txt.
     /// * `resolve` bypasses the address guard; use [`resolve`](Self::resolve).
-    /// * An http, https or socks5h proxy (also one of the environment) or a `unix_socket` resolves names itself, so that only literal
-    ///   addresses are checked. The proxy's own name is checked: one with a private address needs [`allow_net`](Self::allow_net), unless
-    ///   it is written as an address. `no_proxy` ignores the environment. Over a `unix_socket`, responses have no address, like those of a
-    ///   cache, so that what a page does not state is unknown.
+    /// * An http, https or socks5h proxy (also one of the environment) or a `unix_socket` resolves names
+    ///   itself, so that only literal addresses are checked. The proxy's own name is checked: one with a
+    ///   private address needs [`allow_net`](Self::allow_net), unless it is written as an address. `no_proxy`
+    ///   ignores the environment. Over a `unix_socket`, responses have no address, like those of a cache, so
+    ///   that what a page does not state is unknown.
     ///
     /// # Errors
     /// [`BuildError`].
@@ -359,8 +382,9 @@ impl Builder {
             .no_brotli()
             .no_deflate()
             .no_zstd()
-            // Lenient: what browsers and curl read. RFC 9112 §5.2: a user agent MUST replace the line ends of a folded field by spaces. §5.1 lets
-            // clients take a space before the colon off, and a line that is no field says nothing.
+            // Lenient: what browsers and curl read. RFC 9112 §5.2: a user agent MUST replace the line ends of
+            // a folded field by spaces. §5.1 lets clients take a space before the colon off, and a line that
+            // is no field says nothing.
             .http1_allow_obsolete_multiline_headers_in_responses(true)
             .http1_allow_spaces_after_header_name_in_responses(true)
             .http1_ignore_invalid_headers_in_responses(true)
@@ -368,7 +392,8 @@ impl Builder {
             .connect_timeout(self.connect_timeout)
     }
 
-    /// Builds the crawler alone, for a client of your own. It fetches robots.txt with a client that it builds.
+    /// Builds the crawler alone, for a client of your own. It fetches robots.txt with a client that it
+    /// builds.
     ///
     /// # Errors
     /// [`BuildError`].

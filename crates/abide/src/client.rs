@@ -1,6 +1,7 @@
 //! One crawler: its identity, its gate, and the clients that are built on them.
 //!
-//! One `Abide` can serve several reqwest clients, which then share rules, permits and stores: a host sees one crawler.
+//! One `Abide` can serve several reqwest clients, which then share rules, permits and stores: a host sees one
+//! crawler.
 
 use std::fmt;
 use std::sync::Arc;
@@ -53,7 +54,8 @@ pub(crate) struct Core {
     pub(crate) read_timeout: Option<Duration>,
     /// Whether pages are asked for in content codings, and decoded.
     pub(crate) decodes: bool,
-    /// Whether the client that was built with it counts its requests: what is not counted has gone through another.
+    /// Whether the client that was built with it counts its requests: what is not counted has gone through
+    /// another.
     pub(crate) counts_sends: bool,
     /// For origins that respond over HTTP/1.1 only.
     pub(crate) http11: Option<Arc<Http11>>,
@@ -71,11 +73,12 @@ impl Abide {
         Builder::new(token)
     }
 
-    /// Checks whether `url` may be fetched. This may fetch robots.txt, never `url`, and acquires no permit for it.
+    /// Checks whether `url` may be fetched. This may fetch robots.txt, never `url`, and acquires no permit
+    /// for it.
     ///
     /// # Errors
-    /// An unsupported URL, a refused address, a robots.txt request that was deferred, or a [purpose](Builder::purpose) that the site disallows.
-    /// *Disallowed* and *unreachable* are verdicts.
+    /// An unsupported URL, a refused address, a robots.txt request that was deferred, or a
+    /// [purpose](Builder::purpose) that the site disallows. *Disallowed* and *unreachable* are verdicts.
     pub async fn check(&self, url: &Url) -> Result<Verdict, Denied> {
         self.core.crawler.check(url, &mut self.gate().max_wait()).await
     }
@@ -93,19 +96,22 @@ impl Abide {
         self.gate().entry(origin).await
     }
 
-    /// Fetches the robots.txt files of these origins, unless they are in memory, as many at a time as the policy allows.
+    /// Fetches the robots.txt files of these origins, unless they are in memory, as many at a time as the
+    /// policy allows.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {
         self.gate().prefetch(origins).await;
     }
 
-    /// Marks the origin's robots.txt as stale, so that it is fetched before its next use. The last good copy is kept.
+    /// Marks the origin's robots.txt as stale, so that it is fetched before its next use. The last good copy
+    /// is kept.
     pub async fn invalidate(&self, origin: &Origin) {
         self.gate().invalidate(origin).await;
     }
 
     /// [Checks](Self::check) the URL and waits for a permit, for a client of your own.
     ///
-    /// A permit is for one request. Report the response through the permit, and drop it when the body has ended.
+    /// A permit is for one request. Report the response through the permit, and drop it when the body has
+    /// ended.
     ///
     /// # Errors
     /// A refusal of any kind.
@@ -136,16 +142,19 @@ impl Abide {
         self.core.crawler.user_agent()
     }
 
-    /// Wraps a client that does not follow redirects, such as the one that [`Builder::build_with`] returns, in the whole middleware.
+    /// Wraps a client that does not follow redirects, such as the one that [`Builder::build_with`] returns,
+    /// in the whole middleware.
     ///
-    /// A client that was built elsewhere must have `redirect::Policy::none()` and `retry::never()`; if it follows a redirect,
-    /// the request ends with [`DeniedKind::RedirectBypass`](crate::DeniedKind::RedirectBypass). Resolved addresses are checked only if it
-    /// uses [`resolver`](Self::resolver). It decodes pages itself.
+    /// A client that was built elsewhere must have `redirect::Policy::none()` and `retry::never()`; if it
+    /// follows a redirect, the request ends with
+    /// [`DeniedKind::RedirectBypass`](crate::DeniedKind::RedirectBypass). Resolved addresses are checked only
+    /// if it uses [`resolver`](Self::resolver). It decodes pages itself.
     pub fn wrap(&self, inner: reqwest::Client) -> ClientWithMiddleware {
         reqwest_middleware::ClientBuilder::new(inner).with(self.middleware()).build()
     }
 
-    /// A resolver for your own client: it returns only addresses that may be contacted. All clients of a crawler share rules, permits and backoffs.
+    /// A resolver for your own client: it returns only addresses that may be contacted. All clients of a
+    /// crawler share rules, permits and backoffs.
     ///
     /// ```
     /// # fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -165,18 +174,19 @@ impl Abide {
         Arc::clone(&self.core.resolver)
     }
 
-    /// The middleware that [`wrap`](Self::wrap) uses, for a chain of your own: the last one before the client. Retries and HTTP caches stand
-    /// outside of it.
+    /// The middleware that [`wrap`](Self::wrap) uses, for a chain of your own: the last one before the
+    /// client. Retries and HTTP caches stand outside of it.
     pub fn middleware(&self) -> impl Middleware + Clone + use<> {
         AbideMiddleware { abide: self.clone() }
     }
 
-    /// Reads the header fields and the head of a response that did not come through abide, or lost on its way what abide attached to it: from
-    /// a cache, an archive, a test. The body stays whole.
+    /// Reads the header fields and the head of a response that did not come through abide, or lost on its way
+    /// what abide attached to it: from a cache, an archive, a test. The body stays whole.
     ///
-    /// Afterwards [`ResponseExt::permissions`](crate::ResponseExt::permissions) says what the site permits, if whatever kept the response kept
-    /// its header lines. No request is sent: robots.txt's part of the preferences is known while it is in memory. A body in a content coding is
-    /// not read, and its permissions are unknown.
+    /// Afterwards [`ResponseExt::permissions`](crate::ResponseExt::permissions) says what the site permits,
+    /// if whatever kept the response kept its header lines. No request is sent: robots.txt's part of the
+    /// preferences is known while it is in memory. A body in a content coding is not read, and its
+    /// permissions are unknown.
     ///
     /// ```
     /// use abide::{Abide, ResponseExt};

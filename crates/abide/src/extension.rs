@@ -1,6 +1,7 @@
 //! What abide adds to requests and responses of reqwest: options, fetch info, permissions.
 //!
-//! reqwest has no room for a middleware's settings and findings but the extensions of requests and responses; these traits give them names.
+//! reqwest has no room for a middleware's settings and findings but the extensions of requests and responses;
+//! these traits give them names.
 
 use abide_http::{FetchInfo, Options};
 use abide_permissions::{Answer, Permissions, Preferences};
@@ -25,14 +26,15 @@ pub trait ResponseExt: sealed::Sealed {
         self.fetch_info().map(FetchInfo::permissions).unwrap_or_default()
     }
 
-    /// What the site says about uses of the page, such as training. Unknown if the response did not come through abide.
+    /// What the site says about uses of the page, such as training. Unknown if the response did not come
+    /// through abide.
     fn preferences(&self) -> Preferences {
         let unread = || Preferences::default().with_unread_source("the response did not come through abide");
         self.fetch_info().map_or_else(unread, FetchInfo::preferences)
     }
 
-    /// Whether the page may be used for what [`Builder::purpose`](crate::Builder::purpose) declares: yes, no, unset or unknown. Unknown if
-    /// nothing is declared, or the response did not come through abide.
+    /// Whether the page may be used for what [`Builder::purpose`](crate::Builder::purpose) declares: yes, no,
+    /// unset or unknown. Unknown if nothing is declared, or the response did not come through abide.
     fn allows_purpose(&self) -> Answer {
         let unread = || self.preferences().training();
         self.fetch_info().map_or_else(unread, FetchInfo::allows_purpose)
@@ -67,7 +69,8 @@ pub trait RequestBuilderExt: sealed::Sealed {
     /// Sets options of this request. Options that are not set keep their value from an earlier call, or from
     /// `ClientBuilder::with_init(Extension(options))`, which is for all requests of a client.
     ///
-    /// `with_init` does not apply to `ClientWithMiddleware::execute` or the client as a service: pass options to `execute_with_extensions` instead.
+    /// `with_init` does not apply to `ClientWithMiddleware::execute` or the client as a service: pass options
+    /// to `execute_with_extensions` instead.
     #[must_use]
     fn abide(self, options: Options) -> Self;
 }

@@ -1,7 +1,8 @@
 //! Origins that respond over HTTP/1.1 only, and a client that speaks nothing else.
 //!
-//! In HTTP/2 a server says so with `HTTP_1_1_REQUIRED` (RFC 9113 §7), as for requests that need a client's certificate. A client of reqwest offers
-//! both protocols, or one, with each connection, so the second one needs another client.
+//! In HTTP/2 a server says so with `HTTP_1_1_REQUIRED` (RFC 9113 §7), as for requests that need a client's
+//! certificate. A client of reqwest offers both protocols, or one, with each connection, so the second one
+//! needs another client.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,8 @@ use url::Url;
 
 use abide_gate::Origin;
 
-/// More are known of no honest crawl at a time. Beyond it all are forgotten, and each costs one request to be known again.
+/// More are known of no honest crawl at a time. Beyond it all are forgotten, and each costs one request to be
+/// known again.
 const ORIGINS_MAX: usize = 10_000;
 
 #[derive(Debug)]

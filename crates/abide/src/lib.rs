@@ -1,5 +1,6 @@
-//! abide makes a Rust crawler polite by construction: wrap your [`reqwest`] client once, and every request and every redirect is checked
-//! against robots.txt (RFC 9309), rate-limited per host, and returned with what the site permits you to do with the page.
+//! abide makes a Rust crawler polite by construction: wrap your [`reqwest`] client once, and every request
+//! and every redirect is checked against robots.txt (RFC 9309), rate-limited per host, and returned with what
+//! the site permits you to do with the page.
 //!
 //! ```no_run
 //! use abide::{Abide, ResponseExt};
@@ -15,19 +16,24 @@
 //! }
 //! ```
 //!
-//! `"ExampleBot"` is the product token: the name that robots.txt, header fields and meta tags are read for. It must occur in the User-Agent.
+//! `"ExampleBot"` is the product token: the name that robots.txt, header fields and meta tags are read for.
+//! It must occur in the User-Agent.
 //!
 //! # What happens in a call
 //!
-//! 1. **Check.** The URL's robots.txt is in the cache, or is fetched once for all callers. If it disallows the URL, no request is sent.
-//! 2. **Acquire.** The call waits for a permit of the host: one request at a time, one second (or the Crawl-delay) after the last response.
+//! 1. **Check.** The URL's robots.txt is in the cache, or is fetched once for all callers. If it disallows
+//!    the URL, no request is sent.
+//! 2. **Acquire.** The call waits for a permit of the host: one request at a time, one second (or the
+//!    Crawl-delay) after the last response.
 //! 3. **Send.** One request goes out, without hidden retries. A 429 or 503 backs the host off.
 //! 4. **Follow.** A redirect is a new hop: it begins at 1 again, at most ten times.
-//! 5. **Done.** abide has read the header fields and the head of the page, so [`ResponseExt::permissions`] is ready. The body is still complete.
+//! 5. **Done.** abide has read the header fields and the head of the page, so [`ResponseExt::permissions`] is
+//!    ready. The body is still complete.
 //!
 //! # Refusals are answers
 //!
-//! If abide does not send a request, the error contains a [`Denied`]. It says which rule on which line, or when to come back:
+//! If abide does not send a request, the error contains a [`Denied`]. It says which rule on which line, or
+//! when to come back:
 //!
 //! ```no_run
 //! use abide::{Denied, DeniedKind};
@@ -58,8 +64,8 @@
 //! # }
 //! ```
 //!
-//! [`Abide::rules`] is a handle for millions of URLs of one site, [`Abide::next_slot`] says when a host is free, and
-//! [`Abide::acquire`] gives permits to a client of your own.
+//! [`Abide::rules`] is a handle for millions of URLs of one site, [`Abide::next_slot`] says when a host is
+//! free, and [`Abide::acquire`] gives permits to a client of your own.
 //!
 //! # Where to look next
 //!
@@ -73,11 +79,13 @@
 //! | keep state across restarts or processes | the crates `abide-redb` and `abide-redis` |
 //! | log, trace, count | [`Builder::observer`], and `docs/observability.md` |
 //!
-//! The repository has a tutorial, a cookbook, a page of defaults, and one about moving an existing crawler (`docs/`).
+//! The repository has a tutorial, a cookbook, a page of defaults, and one about moving an existing crawler
+//! (`docs/`).
 //!
 //! # With other middlewares
 //!
-//! Outermost first: retry, HTTP cache, [`Abide::middleware`], the client. abide is the last middleware. The example `retry_cache` has the code.
+//! Outermost first: retry, HTTP cache, [`Abide::middleware`], the client. abide is the last middleware. The
+//! example `retry_cache` has the code.
 //!
 //! | order | effect |
 //! | --- | --- |
@@ -87,14 +95,17 @@
 //! | an HTTP cache below abide | hits wait needlessly, permissions are unknown unless a restriction is found, and network errors become text |
 //!
 //! # Out of scope
-//! reqwest's blocking client has no middleware: use `abide-gate` with a `Fetch` of your own. The decisions of a call are in `abide-http`, rules and
-//! rate limits in `abide-gate`, reading robots.txt in `abide-robots`, reading permissions in `abide-permissions`.
+//! reqwest's blocking client has no middleware: use `abide-gate` with a `Fetch` of your own. The decisions of
+//! a call are in `abide-http`, rules and rate limits in `abide-gate`, reading robots.txt in `abide-robots`,
+//! reading permissions in `abide-permissions`.
 //!
 //! # Features
 //! * `identity`: signed requests by Web Bot Auth, `Builder::sign_requests`, with the crate `abide-identity`.
-//! * `license`, `price`: tokens of licences, and prices: hooks of that crate for `Builder::answer_challenges`.
+//! * `license`, `price`: tokens of licences, and prices: hooks of that crate for
+//!   `Builder::answer_challenges`.
 //! * `metrics`: `record_metrics` and `sample_metrics`, which count with the facade of that name.
-//! * `zstd`: pages and robots.txt in zstd, beside gzip, deflate and brotli. Off by default, because it brings C code.
+//! * `zstd`: pages and robots.txt in zstd, beside gzip, deflate and brotli. Off by default, because it brings
+//!   C code.
 //!
 //! TLS is a feature of *your* reqwest; its content codings are not used.
 

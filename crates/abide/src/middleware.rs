@@ -1,8 +1,10 @@
-//! The middleware: the loop that follows the redirects of a call, and one request on the wire, with its response in reqwest's types.
+//! The middleware: the loop that follows the redirects of a call, and one request on the wire, with its
+//! response in reqwest's types.
 //!
-//! The steps of `abide_http` decide, and this drives them with reqwest. It stands between the middlewares of a stack, so it says which of them
-//! a hop passes: all that are below it. Here is all that reqwest has a say in: how often it sends, when a request failed and why, content
-//! codings, and how a response is taken apart and put together again, for reqwest has no way to change the body of one.
+//! The steps of `abide_http` decide, and this drives them with reqwest. It stands between the middlewares of
+//! a stack, so it says which of them a hop passes: all that are below it. Here is all that reqwest has a say
+//! in: how often it sends, when a request failed and why, content codings, and how a response is taken apart
+//! and put together again, for reqwest has no way to change the body of one.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -117,7 +119,8 @@ async fn follow(
     }
 }
 
-/// The response that the caller gets. `is_ours`: of the client that abide has built, which takes no codings off by itself.
+/// The response that the caller gets. `is_ours`: of the client that abide has built, which takes no codings
+/// off by itself.
 async fn finish(
     core: &Core,
     done: Done<'_>,
@@ -143,7 +146,8 @@ pub(crate) async fn read(crawler: &Crawler, response: Response) -> Response {
     Response::from(read.map(reqwest::Body::wrap))
 }
 
-/// Sends a request that has its permit; once more under that, if its server has closed the connection or not taken it.
+/// Sends a request that has its permit; once more under that, if its server has closed the connection or not
+/// taken it.
 async fn exchange<'a>(
     core: &Core,
     ready: SendRequest<'a>,
@@ -188,7 +192,8 @@ struct Unanswered {
     failure: Option<Failure>,
 }
 
-/// Sends a request once, within the span of the hop and the read timeout. A request that is given up has ended afterwards.
+/// Sends a request once, within the span of the hop and the read timeout. A request that is given up has
+/// ended afterwards.
 async fn send(
     core: &Core,
     sent: &Sent<'_>,
@@ -257,13 +262,15 @@ async fn failed(mut sent: Sent<'_>, unanswered: Unanswered, extensions: &mut Ext
 /// Honest URLs are shorter. With one that is not, an error of reqwest has no URL.
 const HOP_URL_SHOWN_MAX: usize = 2000;
 
-/// A refusal as the caller's error. The hops before it are in the extensions, as those of every call that has no response.
+/// A refusal as the caller's error. The hops before it are in the extensions, as those of every call that has
+/// no response.
 fn ended(refused: Refused, extensions: &mut Extensions) -> Error {
     extensions.insert(refused.history);
     Error::middleware(refused.denied)
 }
 
-/// What the next hop may need of this request: taken before anything is added to it. The body is cloned, if it can be.
+/// What the next hop may need of this request: taken before anything is added to it. The body is cloned, if
+/// it can be.
 struct RequestCopy {
     headers: HeaderMap,
     version: Version,
@@ -342,10 +349,12 @@ pub(crate) const CODINGS: HeaderValue =
     HeaderValue::from_static(if cfg!(feature = "zstd") { "zstd,gzip,deflate,br" } else { "gzip,deflate,br" });
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
-/// The response with its coding taken off. It keeps the length of the coded body, at which its connection ends it, until [`into_http`].
+/// The response with its coding taken off. It keeps the length of the coded body, at which its connection
+/// ends it, until [`into_http`].
 ///
-/// reqwest 0.13 takes codings off whatever header fields a request has, and drops what follows the first gzip member. For robots.txt that
-/// would hide rules, and both kinds of requests go through one client. So its decoding is switched off, and pages are decoded here.
+/// reqwest 0.13 takes codings off whatever header fields a request has, and drops what follows the first gzip
+/// member. For robots.txt that would hide rules, and both kinds of requests go through one client. So its
+/// decoding is switched off, and pages are decoded here.
 fn decoded(mut response: Response) -> Response {
     let Some(decode) = decoder(response.headers()) else { return response };
     response.headers_mut().remove(CONTENT_ENCODING);
@@ -353,8 +362,9 @@ fn decoded(mut response: Response) -> Response {
     Response::from(response.map(|body| reqwest::Body::wrap(decode(body))))
 }
 
-/// The response with its body apart. URL, version, header fields and extensions stay, but for a length that is not that of the body, because a
-/// coding was taken off. Only reqwest's extension of the builder can set the URL.
+/// The response with its body apart. URL, version, header fields and extensions stay, but for a length that
+/// is not that of the body, because a coding was taken off. Only reqwest's extension of the builder can set
+/// the URL.
 fn into_http(url: Url, mut response: Response) -> http::Response<reqwest::Body> {
     if response.content_length().is_none() {
         response.headers_mut().remove(CONTENT_LENGTH);

@@ -1,7 +1,8 @@
 //! Names become addresses here, and refused addresses are dropped before a packet is sent.
 //!
-//! The connection uses what was checked, so a name that answers with a public address first and a private one later (DNS
-//! rebinding) gains nothing. Literal addresses in a URL never reach a resolver: `abide_gate`'s gate checks those.
+//! The connection uses what was checked, so a name that answers with a public address first and a private one
+//! later (DNS rebinding) gains nothing. Literal addresses in a URL never reach a resolver: `abide_gate`'s
+//! gate checks those.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,7 +17,8 @@ use crate::wire::count_lookup;
 
 /// A resolver that returns only addresses which may be contacted.
 pub(crate) struct GuardedResolver {
-    /// Answers by the crawler's owner, by lower-case name: asked before the inner resolver, and guarded like it.
+    /// Answers by the crawler's owner, by lower-case name: asked before the inner resolver, and guarded like
+    /// it.
     pub(crate) fixed: HashMap<String, Vec<SocketAddr>>,
     pub(crate) inner: Arc<dyn Resolve>,
     pub(crate) addresses: Arc<AddressGuard>,

@@ -1,6 +1,7 @@
 //! robots.txt through a clone of the inner client of reqwest.
 //!
-//! It has the proxy, TLS and resolver of the pages, so both meet one server, and never the middleware chain, which would wait for itself.
+//! It has the proxy, TLS and resolver of the pages, so both meet one server, and never the middleware chain,
+//! which would wait for itself.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +33,9 @@ impl Fetch for ReqwestFetch {
             let mut headers = request.headers();
             headers.insert(USER_AGENT, self.user_agent.clone());
             if self.has_cookies.load(Ordering::Relaxed) {
-                // The rules must be those that every crawler sees. In reqwest a field of the request's own goes before the jar's, and none can be
-                // left out. Not sent without need: a strict server could take an empty field for a bad request, and a 400 allows everything.
+                // The rules must be those that every crawler sees. In reqwest a field of the request's own
+                // goes before the jar's, and none can be left out. Not sent without need: a strict server
+                // could take an empty field for a bad request, and a 400 allows everything.
                 headers.insert(COOKIE, HeaderValue::from_static(""));
             }
             let (url, http11) = (request.url(), self.http11.as_deref());

@@ -1,4 +1,5 @@
-//! How often a request allocates: a bound, so that what was saved is not lost unnoticed. In a process of its own, as the allocator counts all.
+//! How often a request allocates: a bound, so that what was saved is not lost unnoticed. In a process of its
+//! own, as the allocator counts all.
 
 #![allow(clippy::expect_used, reason = "a test that cannot go on fails")]
 
@@ -47,8 +48,8 @@ async fn a_request_to_a_known_host_allocates_little_more() {
     assert!(with > without, "something is counted");
 }
 
-/// Allocations for a request, those of the server included, which are the same. Of many requests the median, because now and then a cache is
-/// cleaned, or a response comes in two pieces on a busy machine.
+/// Allocations for a request, those of the server included, which are the same. Of many requests the median,
+/// because now and then a cache is cleaned, or a response comes in two pieces on a busy machine.
 async fn each(client: &ClientWithMiddleware, address: SocketAddr) -> usize {
     let url: url::Url = format!("http://{address}/small").parse().expect("a URL");
     let mut counts = Vec::with_capacity(REQUESTS);

@@ -1,5 +1,5 @@
-//! The same request through plain reqwest and through abide, to the same server: what the caller gets, and what the server sees,
-//! are the same, or differ as the case says. `docs/dev/beside-reqwest.md` says why.
+//! The same request through plain reqwest and through abide, to the same server: what the caller gets, and
+//! what the server sees, are the same, or differ as the case says. `docs/dev/beside-reqwest.md` says why.
 
 mod cases;
 mod server;
@@ -140,7 +140,8 @@ impl Case {
         failed
     }
 
-    /// What the caller gets from the last of its requests, by reqwest's client or through abide, and what the server sees of all.
+    /// What the caller gets from the last of its requests, by reqwest's client or through abide, and what the
+    /// server sees of all.
     async fn facts(&self, site: &Site, plain: &Client, abide: Option<&ClientWithMiddleware>) -> Facts {
         let mut facts = Facts::new();
         for _ in 0..self.times {
@@ -165,7 +166,8 @@ impl Case {
     }
 }
 
-/// Facts that are not the same. What only one of the two has, a response or a further request, shows in `outcome` and `requests`.
+/// Facts that are not the same. What only one of the two has, a response or a further request, shows in
+/// `outcome` and `requests`.
 fn different(theirs: &Facts, ours: &Facts) -> BTreeSet<[String; 3]> {
     let both = theirs.iter().filter_map(|(fact, theirs)| Some((fact, theirs, ours.get(fact)?)));
     both.filter(|(_, theirs, ours)| theirs != ours)
@@ -287,7 +289,8 @@ fn shown(error: &reqwest_middleware::Error) -> String {
     shown.extend(error.url().map(ToString::to_string));
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
-        // reqwest's wrapper around the errors of a body that it did not make itself, as often as it was wrapped.
+        // reqwest's wrapper around the errors of a body that it did not make itself, as often as it was
+        // wrapped.
         if !error.is::<reqwest::Error>() {
             shown.push(format!("<- {error}"));
         }

@@ -46,8 +46,8 @@ impl Site {
         Self { address, log, task }
     }
 
-    /// What was asked since the last call: the request line, the fields, the body. Without robots.txt, which plain reqwest does not
-    /// ask for.
+    /// What was asked since the last call: the request line, the fields, the body. Without robots.txt, which
+    /// plain reqwest does not ask for.
     pub(super) fn asked(&self) -> Vec<[String; 3]> {
         std::mem::take(&mut self.log.lock().unwrap())
     }
@@ -59,7 +59,8 @@ impl Drop for Site {
     }
 }
 
-/// In the clear or over TLS, as the first byte says. A tunnel is asked for in HTTP/1.1, whatever goes through it.
+/// In the clear or over TLS, as the first byte says. A tunnel is asked for in HTTP/1.1, whatever goes through
+/// it.
 async fn serve(stream: TcpStream, http2: bool, log: Log) {
     let mut first = [0];
     stream.peek(&mut first).await.unwrap();
@@ -156,8 +157,8 @@ async fn answer(mut request: Request<Incoming>, log: &Log) -> std::io::Result<Re
     }
 }
 
-/// Request line, fields in their order, and body. Which of the fields that a client adds itself comes first means nothing. A boundary
-/// is chosen by chance: it is shown as `BOUNDARY`.
+/// Request line, fields in their order, and body. Which of the fields that a client adds itself comes first
+/// means nothing. A boundary is chosen by chance: it is shown as `BOUNDARY`.
 fn shown(head: &http::request::Parts, body: &[u8]) -> [String; 3] {
     let mut fields: Vec<_> =
         head.headers.iter().map(|(name, value)| format!("{name}: {}", text(value.as_bytes()))).collect();
@@ -204,8 +205,8 @@ enum End {
 
 /// An answer as the query says:
 /// `status`, `reason`; `field=name:value`, several times; `type`, the media type;
-/// `body`, text, or `hex`, bytes, `times`; `coding`; `frames`, the body again and again without a length; `trailer=name:value`;
-/// `end=cut` or `end=open`.
+/// `body`, text, or `hex`, bytes, `times`; `coding`; `frames`, the body again and again without a length;
+/// `trailer=name:value`; `end=cut` or `end=open`.
 fn scripted(query: &str, is_head: bool) -> Response<Script> {
     let mut response = Response::builder();
     let (mut body, mut trailers, mut frames, mut end) = (Vec::new(), None, 0, End::Whole);

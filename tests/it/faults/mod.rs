@@ -1,6 +1,6 @@
-//! What goes wrong between a crawler and the web, one row each, played by one server over real sockets and checked by its log: no
-//! forbidden request, one fetch of a robots.txt for many callers, no credential where it does not belong, bytes bounded, every decision
-//! in time, and nothing blocked that is allowed.
+//! What goes wrong between a crawler and the web, one row each, played by one server over real sockets and
+//! checked by its log: no forbidden request, one fetch of a robots.txt for many callers, no credential where
+//! it does not belong, bytes bounded, every decision in time, and nothing blocked that is allowed.
 //!
 //! TLS and HTTP/2 need servers of their own: `wire.rs` has their rows.
 
@@ -75,8 +75,9 @@ const SHORT_DEADLINE: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(1_200);
 /// So many sites at once.
 const AT_ONCE: usize = 48;
-/// A gibibyte is on offer; what is taken are 512,000 bytes, and what the sockets of both sides hold (G6): on a busy machine Linux lets that of
-/// the client grow to some MiB (`tcp_rmem`; 6 by default). What the process itself keeps of it is measured in `tests/memory`.
+/// A gibibyte is on offer; what is taken are 512,000 bytes, and what the sockets of both sides hold (G6): on
+/// a busy machine Linux lets that of the client grow to some MiB (`tcp_rmem`; 6 by default). What the process
+/// itself keeps of it is measured in `tests/memory`.
 const SENT_MAX: usize = 512_000 + 7 * 1024 * 1024;
 /// Planted where only the pages' own origin may see it.
 const MARKER: &str = "s3cret-marker";

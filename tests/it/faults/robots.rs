@@ -360,7 +360,8 @@ fn codings(table: &mut Table) {
     }
 }
 
-/// RFC 1952 and RFC 8878 let several members stand one behind the other; what is left over otherwise is no part of a text.
+/// RFC 1952 and RFC 8878 let several members stand one behind the other; what is left over otherwise is no
+/// part of a text.
 fn members(table: &mut Table) {
     let [.., (_, zstd)] = CODINGS;
     let (first, rest) = GOOD.as_bytes().split_at("User-agent: *\n".len());
@@ -635,7 +636,8 @@ fn refused_redirects(table: &mut Table) {
 }
 
 fn addresses(table: &mut Table, silent: u16) {
-    // Not this machine's, so that nothing can listen there: they are refused for what they are, and not because nothing answers.
+    // Not this machine's, so that nothing can listen there: they are refused for what they are, and not
+    // because nothing answers.
     let foreign = "10.0.0.1 100.64.0.1 169.254.169.254 172.16.0.1 192.168.1.1 192.0.2.1 198.18.0.1 224.0.0.1 255.255.255.255 \
                    [64:ff9b::7f00:2] [fc00::1] [fe80::1] [ff02::1] [2001:db8::1] [2002:7f00:1::]";
     for host in OWN_ADDRESSES.into_iter().chain(foreign.split(' ')) {

@@ -1,4 +1,5 @@
-//! Faults of `/.well-known/tdmrep.json`: none of them keeps a page from being fetched, and none reads as permission.
+//! Faults of `/.well-known/tdmrep.json`: none of them keeps a page from being fetched, and none reads as
+//! permission.
 
 use abide::Preference::{self, Allow, Disallow, Unknown, Unset};
 use abide::{ResponseExt, Usage};
@@ -9,7 +10,8 @@ use super::{DEADLINE, builder};
 const FILE: &str = r#"[{"location": "/", "tdm-reservation": 1, "tdm-policy": "https://a.example/p"}]"#;
 const FREE: &str = r#"[{"location": "/", "tdm-reservation": 0}]"#;
 
-/// What the server does for tdmrep.json, what is known of mining then, and whether that is all there is to know.
+/// What the server does for tdmrep.json, what is known of mining then, and whether that is all there is to
+/// know.
 type Fault = (&'static str, fn(&Seen) -> Reply, Preference, bool);
 
 const FAULTS: [Fault; 16] = [

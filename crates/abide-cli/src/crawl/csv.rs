@@ -1,6 +1,7 @@
 //! `--csv FILE`: a row per URL, for spreadsheets.
 //!
-//! Its columns are keys of `--json`, so that both say the same. A row is written as its page comes, and is there after an interruption.
+//! Its columns are keys of `--json`, so that both say the same. A row is written as its page comes, and is
+//! there after an interruption.
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! What happens in a crawl, fact by fact: its journal keeps them, and its report is what they come to.
 //!
-//! `journal` writes a fact, and `report` counts it. A crawl that goes on replays the journal, and so has the report of one never stopped.
+//! `journal` writes a fact, and `report` counts it. A crawl that goes on replays the journal, and so has the
+//! report of one never stopped.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -43,7 +44,8 @@ pub(crate) enum Fact {
     },
     /// A request for a page or a sitemap went out.
     Sent(CrawlRequest),
-    /// The address of a host is refused: of the requests to it that got their permit, all for robots.txt, none was sent in this run.
+    /// The address of a host is refused: of the requests to it that got their permit, all for robots.txt,
+    /// none was sent in this run.
     Unsent(String),
     /// A URL was put back into the queue.
     Back(Url),

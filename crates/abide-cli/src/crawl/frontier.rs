@@ -1,7 +1,7 @@
 //! What is still to be fetched: a queue per host, hosts one after the other, each URL once.
 //!
-//! The gate alone decides when a request may leave. The frontier keeps a host that has to wait from holding up the others:
-//! its URLs stay here, parked, rather than in tasks that wait for a permit.
+//! The gate alone decides when a request may leave. The frontier keeps a host that has to wait from holding
+//! up the others: its URLs stay here, parked, rather than in tasks that wait for a permit.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Instant;
@@ -243,7 +243,8 @@ impl Frontier {
         Next::Task(task)
     }
 
-    /// The host of `task` may be asked for the next one. Its page counts towards the limit of the host if it was fetched.
+    /// The host of `task` may be asked for the next one. Its page counts towards the limit of the host if it
+    /// was fetched.
     pub(crate) fn ended(&mut self, task: &Task, is_fetched: bool) {
         if let Some(host) = self.hosts.get_mut(&task.host) {
             host.is_busy = false;

@@ -1,7 +1,9 @@
-//! The report as one page that stands alone: a timeline of requests per host in which the spacing can be seen, and a card per host.
+//! The report as one page that stands alone: a timeline of requests per host in which the spacing can be
+//! seen, and a card per host.
 //!
-//! No other file, nothing from a network; a few lines of script zoom the timeline and search the table, and without them both can be read.
-//! `templates/report.html` escapes all that a site wrote, and what would command a terminal has been escaped here.
+//! No other file, nothing from a network; a few lines of script zoom the timeline and search the table, and
+//! without them both can be read. `templates/report.html` escapes all that a site wrote, and what would
+//! command a terminal has been escaped here.
 
 use std::time::Duration;
 

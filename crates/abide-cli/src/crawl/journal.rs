@@ -1,8 +1,9 @@
 //! The journal beside a durable store, so that a crawl that was interrupted or killed goes on.
 //!
-//! One file per set of start URLs, `STORE.HASH.frontier`: JSON Lines, only ever appended to. What is queued stands there before the
-//! page that named it is marked as done, and a page is marked once it is saved; so a kill at any moment loses no URL, and at worst
-//! a page is fetched twice. A last line that was cut off is dropped. It is removed when nothing is left.
+//! One file per set of start URLs, `STORE.HASH.frontier`: JSON Lines, only ever appended to. What is queued
+//! stands there before the page that named it is marked as done, and a page is marked once it is saved; so a
+//! kill at any moment loses no URL, and at worst a page is fetched twice. A last line that was cut off is
+//! dropped. It is removed when nothing is left.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 
@@ -135,8 +136,9 @@ impl Past {
         Ok(journal)
     }
 
-    /// Queues what is left, in the order in which it was found, and counts what happened. `urls` are the start URLs as they were given
-    /// now: user information is in no journal. Returns how many URLs are done, and whether others are too deep for this call.
+    /// Queues what is left, in the order in which it was found, and counts what happened. `urls` are the
+    /// start URLs as they were given now: user information is in no journal. Returns how many URLs are done,
+    /// and whether others are too deep for this call.
     pub(crate) fn restore(self, frontier: &mut Frontier, report: &mut Report, urls: &[Url]) -> (usize, bool) {
         let (known, mut leaves_more) = (self.known().unwrap_or_default(), false);
         // Of two that differ in their user information, the first counts.

@@ -1,6 +1,7 @@
 //! The links of an HTML page.
 //!
-//! lol_html and not the head scanner of `abide-permissions`: links are all over the page, and a link that is missed is no breach.
+//! lol_html and not the head scanner of `abide-permissions`: links are all over the page, and a link that is
+//! missed is no breach.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 

@@ -1,6 +1,7 @@
 //! `abide crawl`: a small polite crawl of the sites given, breadth first, with a report per host.
 //!
-//! One task a host at most, so a host that waits delays no other; a host that is backed off is parked until then.
+//! One task a host at most, so a host that waits delays no other; a host that is backed off is parked until
+//! then.
 
 mod csv;
 mod facts;
@@ -93,8 +94,9 @@ fn are_apart(option: &str, file: &Path, save: Option<&Path>) -> anyhow::Result<(
     Ok(())
 }
 
-/// The journal beside a durable store and the directory to save to, with what an earlier run has left put into the frontier; and whether
-/// some of that is too deep for this run. The journal comes last: a call that is refused leaves it as it was.
+/// The journal beside a durable store and the directory to save to, with what an earlier run has left put
+/// into the frontier; and whether some of that is too deep for this run. The journal comes last: a call that
+/// is refused leaves it as it was.
 fn begin(
     args: &CrawlArgs,
     urls: &[Url],
@@ -340,7 +342,8 @@ impl Crawl {
         written
     }
 
-    /// Logs the requests of one URL, and what the gate has reported meanwhile. `ended`: when the last body did, or the last request failed.
+    /// Logs the requests of one URL, and what the gate has reported meanwhile. `ended`: when the last body
+    /// did, or the last request failed.
     fn sent(&mut self, kind: UrlKind, sent: &[Sent], ended: Option<Instant>) -> anyhow::Result<()> {
         for (index, hop) in sent.iter().enumerate() {
             let is_last = index + 1 == sent.len();
@@ -431,7 +434,8 @@ impl Crawl {
         self.put_back(task.clone(), wait)
     }
 
-    /// A host that refuses this crawler keeps what is queued for it, for the next run if the hold is longer than the crawl waits.
+    /// A host that refuses this crawler keeps what is queued for it, for the next run if the hold is longer
+    /// than the crawl waits.
     fn leave_or_park(&mut self, task: &Task, until: SystemTime) -> anyhow::Result<bool> {
         let wait = until.duration_since(SystemTime::now()).unwrap_or_default();
         if wait <= self.args.max_hold {
@@ -518,7 +522,8 @@ fn is_throttle(status: u16) -> bool {
     matches!(asked, Ok(WaitRequest::Throttle { .. }))
 }
 
-/// A host that defers the same URL again and again, however long it was left alone, does not want to be asked.
+/// A host that defers the same URL again and again, however long it was left alone, does not want to be
+/// asked.
 const DEFERRALS_MAX: u16 = 6;
 /// A page that is answered with 429, 503 or their kin is asked for so many times more.
 const TRIES_MAX: u16 = 3;

@@ -1,4 +1,5 @@
-//! What became of one URL of a crawl: a line of `--json` and `-v`, an entry of the journal, a row of the HTML report.
+//! What became of one URL of a crawl: a line of `--json` and `-v`, an entry of the journal, a row of the HTML
+//! report.
 //!
 //! One type for all of them, so that a resumed crawl shows what the first run saw.
 
@@ -143,7 +144,8 @@ impl PageRecord {
         Self { page, cause, permissions, left_out: LeftOut::default(), is_guess }
     }
 
-    /// Drops what no report counts, and what does not fit a line of the journal: a site may state more than that.
+    /// Drops what no report counts, and what does not fit a line of the journal: a site may state more than
+    /// that.
     pub(crate) fn cut(&mut self) {
         self.page.preferences.clear();
         self.page.answers = Answers::default();

@@ -1,6 +1,8 @@
-//! What a crawl did to each host, as the host saw it: one host has one permit at a time, whatever its ports and schemes.
+//! What a crawl did to each host, as the host saw it: one host has one permit at a time, whatever its ports
+//! and schemes.
 //!
-//! Built from [`Fact`]s alone, those of a journal first. `summary` and `html` show it, and `--json` prints its hosts.
+//! Built from [`Fact`]s alone, those of a journal first. `summary` and `html` show it, and `--json` prints
+//! its hosts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +38,8 @@ pub(crate) struct HostLine {
     pub(crate) host: String,
     /// What went out to it: pages, sitemaps, hops, robots.txt.
     pub(crate) requests: usize,
-    /// Pages that were answered, whatever the status, and sitemaps that are errors; the others are counted apart.
+    /// Pages that were answered, whatever the status, and sitemaps that are errors; the others are counted
+    /// apart.
     pub(crate) fetched: usize,
     pub(crate) denied: usize,
     pub(crate) deferred: usize,
@@ -238,7 +241,8 @@ impl Report {
         self.host_of(&task.url).left += 1;
     }
 
-    /// Hosts of which requests are counted, and none was sent: a robots.txt whose address is refused once it is resolved gives its permit back.
+    /// Hosts of which requests are counted, and none was sent: a robots.txt whose address is refused once it
+    /// is resolved gives its permit back.
     pub(crate) fn unsent(&self, abide: &Abide) -> Vec<String> {
         let unsent = abide.gate().reports().into_iter().filter(|known| known.requests == 0);
         let is_counted = |name: &String| self.hosts.get(name).is_some_and(|host| !host.begun.is_empty());

@@ -35,8 +35,8 @@ struct SavedPage<'a> {
 }
 
 impl Save {
-    /// A directory that is there, or is made. An index that is there is not written over; a crawl that goes on appends to its
-    /// own: `known` are its URLs, and whether each is done.
+    /// A directory that is there, or is made. An index that is there is not written over; a crawl that goes
+    /// on appends to its own: `known` are its URLs, and whether each is done.
     pub(crate) fn to(directory: &Path, known: Option<&HashMap<String, bool>>) -> anyhow::Result<Self> {
         let index = directory.join("index.jsonl");
         let wrong = |error: io::Error| UsageError(format!("{}: {error}", index.display()));
@@ -70,7 +70,8 @@ impl Save {
         write().map_err(|error: io::Error| anyhow::anyhow!("{}: {error}", place.display()))
     }
 
-    /// A file under the next numbered name that is free: files of others stay, and what a crawl has written that was killed before its index said so.
+    /// A file under the next numbered name that is free: files of others stay, and what a crawl has written
+    /// that was killed before its index said so.
     fn keep(&mut self, extension: &str, bytes: &[u8]) -> anyhow::Result<String> {
         loop {
             self.count += 1;
@@ -117,8 +118,9 @@ struct Saved {
     file: Option<String>,
 }
 
-/// An index to append to, and the largest number of a file in it. A last line that was cut off, or whose page is not done, as a kill leaves
-/// it, is dropped: that page is fetched again. `None`: it is that of another crawl, and stays as it is.
+/// An index to append to, and the largest number of a file in it. A last line that was cut off, or whose page
+/// is not done, as a kill leaves it, is dropped: that page is fetched again. `None`: it is that of another
+/// crawl, and stays as it is.
 fn reopen(index: &Path, known: &HashMap<String, bool>) -> io::Result<Option<(File, u64)>> {
     let mut file = OpenOptions::new().read(true).write(true).open(index)?;
     let mut lines = BufReader::new(&mut file);

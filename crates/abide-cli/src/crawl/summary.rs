@@ -152,7 +152,8 @@ fn pace(host: &HostLine) -> String {
     parts.join(", ")
 }
 
-/// Where the rules come from, in a few words. A host may have been asked only since a robots.txt redirected there.
+/// Where the rules come from, in a few words. A host may have been asked only since a robots.txt redirected
+/// there.
 fn robots(host: &HostLine) -> String {
     let Some(source) = host.robots else {
         return match host.robots_status {

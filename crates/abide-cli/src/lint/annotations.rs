@@ -1,4 +1,5 @@
-//! `abide lint --format github`: workflow commands, which GitHub shows as annotations at the lines of a change.
+//! `abide lint --format github`: workflow commands, which GitHub shows as annotations at the lines of a
+//! change.
 //!
 //! What a file contains stands in a command's text, so all that would end it is escaped.
 

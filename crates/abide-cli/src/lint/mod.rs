@@ -64,7 +64,8 @@ impl Linted {
         Self { name, robots, findings }
     }
 
-    /// The first character of a finding, and the one behind its last, counted from 1: other programs count characters, and `--json` bytes.
+    /// The first character of a finding, and the one behind its last, counted from 1: other programs count
+    /// characters, and `--json` bytes.
     pub(crate) fn characters(&self, finding: &Finding) -> (usize, usize) {
         let line = self.robots.line(finding.line).unwrap_or_default();
         let at = |column: usize| {

@@ -1,6 +1,7 @@
 //! `abide lint --format sarif`: a log of SARIF 2.1.0 (OASIS), which code hosts and editors read.
 //!
-//! One log for all files of a call, because a log is one JSON value. Columns count characters, as SARIF says, where `--json` has bytes.
+//! One log for all files of a call, because a log is one JSON value. Columns count characters, as SARIF says,
+//! where `--json` has bytes.
 
 use serde_json::{Value, json};
 use url::Url;

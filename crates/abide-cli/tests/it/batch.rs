@@ -94,7 +94,8 @@ fn a_long_batch_needs_no_more_memory_than_a_short_one() {
         let mut peaks = Vec::new();
         for _ in 0..2 {
             for _ in 0..40 {
-                // 20 questions, 50 KB, and their answers: what the pipes and buffers hold while nothing reads.
+                // 20 questions, 50 KB, and their answers: what the pipes and buffers hold while nothing
+                // reads.
                 stdin.write_all(lines.as_bytes()).unwrap();
                 stdin.flush().unwrap();
                 assert_eq!(answers.by_ref().take(20).filter(|answer| answer.is_ok()).count(), 20);

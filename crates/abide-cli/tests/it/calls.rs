@@ -1,5 +1,5 @@
-//! Calls as data, `vectors/calls/*.toml`: what each prints, how it ends, and what its site was asked for. The head of each file says what
-//! its rows have.
+//! Calls as data, `vectors/calls/*.toml`: what each prints, how it ends, and what its site was asked for. The
+//! head of each file says what its rows have.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,8 @@ use crate::{Ran, blocking, command, directory, keys, now, to, unix_seconds};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
-    /// By path, or host and path; what ends in `*` is a beginning. Without an entry there is no robots.txt, and a page is the word "end".
+    /// By path, or host and path; what ends in `*` is a beginning. Without an entry there is no robots.txt,
+    /// and a page is the word "end".
     #[serde(default)]
     site: BTreeMap<String, BTreeMap<String, Answer>>,
     /// Files by their names, which stand in braces for their paths.
@@ -24,8 +25,8 @@ struct Table {
     case: Vec<Case>,
 }
 
-/// In its texts `SITE` is the beginning of the URLs of the host, `HOST` the host and its port, `PORT` the port, and `REST` what stands for
-/// the `*`.
+/// In its texts `SITE` is the beginning of the URLs of the host, `HOST` the host and its port, `PORT` the
+/// port, and `REST` what stands for the `*`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Answer {
@@ -108,7 +109,8 @@ struct Case {
     asked: Option<Vec<String>>,
 }
 
-/// Once for each of `calls`, which is `{call}`, and each row of `each`, whose columns are `{0}`, `{1}` and so on.
+/// Once for each of `calls`, which is `{call}`, and each row of `each`, whose columns are `{0}`, `{1}` and so
+/// on.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Run {
@@ -124,7 +126,8 @@ struct Run {
     /// All of standard output, and of standard error.
     out: Option<String>,
     err: Option<String>,
-    /// Parts of standard output, of standard error, and of neither; nor of files below `OUT`, but for stores.
+    /// Parts of standard output, of standard error, and of neither; nor of files below `OUT`, but for
+    /// stores.
     #[serde(default)]
     shows: Vec<String>,
     #[serde(default)]
@@ -182,8 +185,9 @@ fn runs(run: &Map<String, Value>, names: &[(String, String)]) -> Vec<Run> {
     runs
 }
 
-/// Whether the object does not have what is expected: by JSON Pointer (RFC 6901) the value; the names of its fields, after `keys`; or a part
-/// of its text, after `has`; what it exceeds, after `above`; what it does not reach, after `below`; and how many seconds from now it is, at least and at most, after `in`.
+/// Whether the object does not have what is expected: by JSON Pointer (RFC 6901) the value; the names of its
+/// fields, after `keys`; or a part of its text, after `has`; what it exceeds, after `above`; what it does not
+/// reach, after `below`; and how many seconds from now it is, at least and at most, after `in`.
 fn differs(found: &Value, expected: &str) -> Option<String> {
     let expected: Value = expected.parse().unwrap_or_else(|error| panic!("{error}: {expected}"));
     let differs = |(place, expected): (&String, &Value)| {

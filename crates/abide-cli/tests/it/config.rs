@@ -5,7 +5,8 @@ use serde_json::json;
 
 use crate::{blocking, command, directory, reaching};
 
-/// A call with this file, where every name leads to `server`; the directory holds the same file as `abide.toml`.
+/// A call with this file, where every name leads to `server`; the directory holds the same file as
+/// `abide.toml`.
 async fn with(server: &Server, content: &str, args: &str, is_found: bool) -> crate::Ran {
     let directory = directory();
     let file = directory.place("abide.toml");

@@ -1,8 +1,10 @@
-//! Every command of the documentation is run as it stands there, by a shell, and what it is said to print is compared.
+//! Every command of the documentation is run as it stands there, by a shell, and what it is said to print is
+//! compared.
 //!
-//! In a block of kind `console`, lines that begin with `$ ` are typed, and those that follow are what is printed then; a line `...`
-//! stands for any lines. In a block of kind `sh` every line is typed. Times and addresses may differ. `ABIDE_BLESS=1 cargo test -p abide-cli
-//! documented` writes what is printed now into the pages.
+//! In a block of kind `console`, lines that begin with `$ ` are typed, and those that follow are what is
+//! printed then; a line `...` stands for any lines. In a block of kind `sh` every line is typed. Times and
+//! addresses may differ. `ABIDE_BLESS=1 cargo test -p abide-cli documented` writes what is printed now into
+//! the pages.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -73,8 +75,8 @@ fn script(body: &[&str]) -> Vec<Typed> {
     body.iter().filter(is_command).map(|line| Typed { command: (*line).to_owned(), shown: None }).collect()
 }
 
-/// What is run of a block: all of a `console` block with a call of ours, since one prepares the other, and our calls of a script. What
-/// needs a Redis is left to those tests that start one.
+/// What is run of a block: all of a `console` block with a call of ours, since one prepares the other, and
+/// our calls of a script. What needs a Redis is left to those tests that start one.
 fn ours(typed: Vec<Typed>) -> Vec<Typed> {
     let is_call = |typed: &Typed| typed.command.starts_with("abide ") || typed.command.contains("| abide ");
     if typed.iter().any(|typed| typed.command.contains("redis")) || !typed.iter().any(is_call) {

@@ -1,4 +1,5 @@
-//! The contract of the command, as a program that relies on it sees it: the real binary, its two outputs, its exit status.
+//! The contract of the command, as a program that relies on it sees it: the real binary, its two outputs, its
+//! exit status.
 
 #![allow(clippy::restriction, reason = "a test that cannot go on fails, and says where")]
 
@@ -79,7 +80,8 @@ impl Ran {
         self
     }
 
-    /// It was refused as a whole, by one line that has all of these parts. A note on a short delay may stand before it.
+    /// It was refused as a whole, by one line that has all of these parts. A note on a short delay may stand
+    /// before it.
     #[track_caller]
     fn is_wrong_usage(&self, parts: &[&str]) {
         let lines = self.err.lines().filter(|line| !line.contains("less considerate")).count();
@@ -163,7 +165,8 @@ fn to(server: impl Into<SocketAddr>, args: impl AsRef<str>) -> String {
     reaching(server, args)
 }
 
-/// A call whose names lead to `server`. `a.example/x` is that URL at the port of the server, and `PORT` that port.
+/// A call whose names lead to `server`. `a.example/x` is that URL at the port of the server, and `PORT` that
+/// port.
 fn reaching(server: impl Into<SocketAddr>, args: impl AsRef<str>) -> String {
     let server = server.into();
     let (address, port) = (server.ip(), server.port());

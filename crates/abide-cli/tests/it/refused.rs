@@ -1,4 +1,5 @@
-//! A site that refuses: the challenge or the block page of a firewall, and a host that answers 403 to everything.
+//! A site that refuses: the challenge or the block page of a firewall, and a host that answers 403 to
+//! everything.
 
 use abide_tests::{Authority, Reply, Seen, Server};
 use serde_json::json;

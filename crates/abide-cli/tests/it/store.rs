@@ -1,4 +1,5 @@
-//! `--store`: crawls that go on where they stopped, and processes that share what a server states about its limit.
+//! `--store`: crawls that go on where they stopped, and processes that share what a server states about its
+//! limit.
 
 use std::path::{Path, PathBuf};
 #[cfg(unix)]
@@ -277,8 +278,8 @@ async fn a_call_that_is_refused_keeps_the_queue_and_what_is_saved() {
         assert_eq!(std::fs::read(&journals(directory.path())[0]).unwrap(), journal);
     }
     assert_eq!(std::fs::read_to_string(&index).unwrap().lines().count(), 1);
-    // A crawl continues its own, and lists each page once: also one that was saved and not yet done when the crawl was killed, and one
-    // that was left.
+    // A crawl continues its own, and lists each page once: also one that was saved and not yet done when the
+    // crawl was killed, and one that was left.
     let journal = std::str::from_utf8(&journal).unwrap();
     for (journal, status) in
         [(&journal[..journal.rfind("{\"seen\":{\"done\"").unwrap()], 0), (journal, 0), (journal, 1)]

@@ -1,8 +1,9 @@
 //! The backoff of a host: how long nothing is sent to it after it has asked for that.
 //!
-//! Plain functions of the response, the backoff so far, `now`, and jitter. A Retry-After is taken at its word up to a day, because sites count
-//! down to a window, and a crawler that comes back earlier is refused again and keeps the window open. Without one, the time doubles with
-//! the throttle count: how often in a row the host has asked us to slow down.
+//! Plain functions of the response, the backoff so far, `now`, and jitter. A Retry-After is taken at its word
+//! up to a day, because sites count down to a window, and a crawler that comes back earlier is refused again
+//! and keeps the window open. Without one, the time doubles with the throttle count: how often in a row the
+//! host has asked us to slow down.
 
 use std::time::Duration;
 
@@ -55,8 +56,8 @@ pub enum BackoffCause {
 }
 
 impl BackoffCause {
-    /// The cause as a word of letters, digits and colons, for stores: `429:60000`, `503`, `calm`, `operator`, `shared`,
-    /// `refusing:403:25:1:1700000000000:cloudflare`.
+    /// The cause as a word of letters, digits and colons, for stores: `429:60000`, `503`, `calm`, `operator`,
+    /// `shared`, `refusing:403:25:1:1700000000000:cloudflare`.
     pub fn encode(self) -> String {
         match self {
             Self::Answer { status, retry_after: None } => status.to_string(),
@@ -71,8 +72,8 @@ impl BackoffCause {
         }
     }
 
-    /// The cause that [`encode`](Self::encode) has written. Another word is [`Shared`](Self::Shared), because a later version may know more
-    /// causes, and theirs are backoffs all the same.
+    /// The cause that [`encode`](Self::encode) has written. Another word is [`Shared`](Self::Shared), because
+    /// a later version may know more causes, and theirs are backoffs all the same.
     pub fn decode(word: &str) -> Self {
         let (first, asked) = word.split_once(':').unwrap_or((word, ""));
         match (first, first.parse()) {
@@ -119,7 +120,8 @@ pub const THROTTLES_KEPT: Duration = Duration::from_secs(30 * 60);
 /// 60 s doubled eleven times is more than 24 h.
 const THROTTLES_MAX: u8 = 12;
 
-/// Jitter adds at most a tenth: hosts that were backed off on one schedule must not all be asked again at once.
+/// Jitter adds at most a tenth: hosts that were backed off on one schedule must not all be asked again at
+/// once.
 const JITTER: f64 = 0.1;
 
 /// The longest backoff of our own is 24 h and a tenth; some more for clocks that differ.
@@ -132,7 +134,8 @@ impl Default for HostBackoff {
 }
 
 impl HostBackoff {
-    /// It is over, and so is the time for which its throttles are kept: there are none after a backoff by the operator.
+    /// It is over, and so is the time for which its throttles are kept: there are none after a backoff by the
+    /// operator.
     pub(crate) fn is_forgiven(&self, now: Moment) -> bool {
         let kept = if self.throttles > 0 { THROTTLES_KEPT } else { Duration::ZERO };
         self.until.plus(kept) <= now
@@ -144,8 +147,8 @@ impl HostBackoff {
 
     /// The backoff after a throttle about a request that was granted at `granted`. `jitter` is from 0 to 1.
     pub(crate) fn after(&self, cause: BackoffCause, granted: Moment, now: Moment, jitter: f64) -> Self {
-        // A request that was on its way before the backoff began belongs to the same event: eight in flight that all answer
-        // 429 are one throttle. A backoff by the operator says nothing about the server.
+        // A request that was on its way before the backoff began belongs to the same event: eight in flight
+        // that all answer 429 are one throttle. A backoff by the operator says nothing about the server.
         let same_event = granted < self.began && self.cause != BackoffCause::Operator;
         let throttles = match same_event {
             true => self.throttles,
@@ -168,8 +171,8 @@ impl HostBackoff {
         self.extended(cause, after_jitter(retry_after, now, jitter), self.throttles_at(now), now)
     }
 
-    /// The backoff that lasts until `until` at least, with this throttle count at least. Backoffs are only extended, never shortened. One that is
-    /// over matters for its throttles.
+    /// The backoff that lasts until `until` at least, with this throttle count at least. Backoffs are only
+    /// extended, never shortened. One that is over matters for its throttles.
     pub(crate) fn extended(&self, cause: BackoffCause, until: Moment, throttles: u8, now: Moment) -> Self {
         let other = Self { began: now.min(until), until, throttles, cause };
         if other.is_forgiven(now) {
@@ -187,7 +190,8 @@ impl HostBackoff {
         Self { began, throttles, ..other }
     }
 
-    /// With what another process knows, or knew. What lies further ahead than any backoff is the mistake of a clock.
+    /// With what another process knows, or knew. What lies further ahead than any backoff is the mistake of a
+    /// clock.
     pub(crate) fn merged(&self, shared: Backoff, now: Moment) -> Self {
         let until = now.minus(shared.over).plus(credible(shared.left));
         self.extended(shared.cause, until, shared.throttles, now)
@@ -208,7 +212,8 @@ fn after_jitter(asked: Duration, now: Moment, jitter: f64) -> Moment {
     now.plus(asked + asked.mul_f64(JITTER * jitter))
 }
 
-/// A backoff that comes from outside and lies further ahead than 27 h (24 h and the jitter) is the mistake of a clock: 24 h.
+/// A backoff that comes from outside and lies further ahead than 27 h (24 h and the jitter) is the mistake of
+/// a clock: 24 h.
 pub(crate) fn credible(ahead: Duration) -> Duration {
     if ahead > BACKOFF_CREDIBLE { RETRY_AFTER_MAX } else { ahead }
 }

@@ -51,7 +51,8 @@ impl Breaker {
         self.opened == Moment::NEVER
     }
 
-    /// It holds nothing, or its pause is long over: a dead host is not kept for ever. Two or five faults would open it again.
+    /// It holds nothing, or its pause is long over: a dead host is not kept for ever. Two or five faults
+    /// would open it again.
     pub(crate) fn is_over(&self, now: Moment) -> bool {
         *self == Self::default() || (!self.is_closed() && self.until.plus(KEPT_AFTER_PAUSE) <= now)
     }

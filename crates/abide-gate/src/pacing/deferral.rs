@@ -1,7 +1,7 @@
 //! Deferrals: why a request may not go out now, and when to come back.
 //!
-//! Deferred callers of one host get times a delay apart, or they would all come back at once and most in vain. The gate makes a
-//! [`Denied`](crate::Denied) of a refusal, whose text users read.
+//! Deferred callers of one host get times a delay apart, or they would all come back at once and most in
+//! vain. The gate makes a [`Denied`](crate::Denied) of a refusal, whose text users read.
 
 use std::fmt;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
@@ -42,7 +42,8 @@ pub enum DeferReason {
         /// The delay between two requests.
         delay: Duration,
     },
-    /// The limit of requests in flight is reached. A request is in flight until its body was read to the end, or dropped.
+    /// The limit of requests in flight is reached. A request is in flight until its body was read to the end,
+    /// or dropped.
     InFlight {
         /// When the oldest of them started.
         since: SystemTime,
@@ -54,7 +55,8 @@ pub enum DeferReason {
         /// The last fault.
         cause: Failure,
     },
-    /// The server's `RateLimit` fields: the few requests that are left are spread over the time until there are more.
+    /// The server's `RateLimit` fields: the few requests that are left are spread over the time until there
+    /// are more.
     RateLimit,
     /// The redirect that leads to the URL, or a redirect of its robots.txt, has a Retry-After (RFC 9110
     /// §10.2.3).
@@ -131,9 +133,10 @@ impl DeferReason {
 }
 
 impl Pacer {
-    /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out why. The earliest sensible time to
-    /// come back is the end of the backoff, or when the queue as it stands has drained, and a delay behind those that were deferred before.
-    /// Nothing is reserved: the first to come is the first to go.
+    /// Refuses a request whose permit cannot come before its deadline: reports and counts it, and finds out
+    /// why. The earliest sensible time to come back is the end of the backoff, or when the queue as it stands
+    /// has drained, and a delay behind those that were deferred before. Nothing is reserved: the first to
+    /// come is the first to go.
     pub(crate) fn defer(&self, key: &str, request: &Request<'_>, due: Due, now: Moment) -> DenialCause {
         // The user's clock is read before the lock is taken.
         let wall = self.wall();

@@ -1,13 +1,15 @@
-//! One host: what was sent, what is in flight, who waits, and the one decision when the next request may start.
+//! One host: what was sent, what is in flight, who waits, and the one decision when the next request may
+//! start.
 //!
 //! ```text
 //! anchor = the end of the last response (or the start of the last request, while it is open)
 //! due    = max(anchor + delay, end of the backoff, of the hold and of the breaker's pause, next by RateLimit)     granted only if in_flight < limit
 //! ```
 //!
-//! A request that arrives, one that wakes in the queue, and one that follows another all call [`step`](PacedHost::step): a plain function of
-//! what is known, what is asked, and `now`. The delay counts from the *end* of a response: counted from start to start, the varying delays
-//! of network and scheduler made a server see less than promised for every second request.
+//! A request that arrives, one that wakes in the queue, and one that follows another all call
+//! [`step`](PacedHost::step): a plain function of what is known, what is asked, and `now`. The delay counts
+//! from the *end* of a response: counted from start to start, the varying delays of network and scheduler
+//! made a server see less than promised for every second request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -164,7 +166,8 @@ pub(crate) struct HostCounts {
 pub(crate) struct Busy {
     feedback: Feedback,
     queue: Option<Box<Queue>>,
-    /// When the callers that were deferred may come back, each with the hash of its URL, the last one at the end.
+    /// When the callers that were deferred may come back, each with the hash of its URL, the last one at the
+    /// end.
     deferred: Vec<(Moment, u64)>,
     /// The starts of what is in flight, where more than one request may be, or one that the anchor leaves
     /// out.
@@ -173,7 +176,8 @@ pub(crate) struct Busy {
     after_file: Moment,
 }
 
-/// So far behind the first, a deferred caller gets no later time: one that asks for ever more URLs would drive those of others away.
+/// So far behind the first, a deferred caller gets no later time: one that asks for ever more URLs would
+/// drive those of others away.
 const LEAD_MAX: Duration = Duration::from_secs(3_600);
 
 impl PacedHost {
@@ -182,8 +186,9 @@ impl PacedHost {
         Self { key, anchor: Moment::NEVER, lease: None, busy: None, counts, delay_millis, in_flight: 0 }
     }
 
-    /// The whole rule of pacing: first come, first served, and no request waits in vain. Called when a request arrives, which has no ticket
-    /// yet, and each time that it wakes. `store` is the one that processes share.
+    /// The whole rule of pacing: first come, first served, and no request waits in vain. Called when a
+    /// request arrives, which has no ticket yet, and each time that it wakes. `store` is the one that
+    /// processes share.
     pub(crate) fn step(
         &mut self,
         request: &Request<'_>,
@@ -195,7 +200,8 @@ impl PacedHost {
         if let Some(exceeded) = place.ticket.as_ref().and_then(|ticket| ticket.exceeded.get()) {
             return Step::Defer(*exceeded);
         }
-        // A queue head whose task is never polled again would stop its host, so every new request looks for one.
+        // A queue head whose task is never polled again would stop its host, so every new request looks for
+        // one.
         if let Some(queue) = self.queue_mut().filter(|_| place.ticket.is_none()) {
             queue.drop_unpolled(now, &mut effects.wakers);
         }
@@ -224,7 +230,8 @@ impl PacedHost {
         Step::Wait(if is_next { due.at } else { request.deadline })
     }
 
-    /// When the request may start by the lease of the host, if that is not now. From its turn on, it needs the lease.
+    /// When the request may start by the lease of the host, if that is not now. From its turn on, it needs
+    /// the lease.
     fn lease_due(
         &mut self,
         request: &Request<'_>,
@@ -269,7 +276,8 @@ impl PacedHost {
         kept.map(|kept| &mut kept.lease)
     }
 
-    /// What the keeper of the lease does next, which begins here: from the plan to give the lease up on, nothing starts.
+    /// What the keeper of the lease does next, which begins here: from the plan to give the lease up on,
+    /// nothing starts.
     pub(crate) fn plan(&mut self, outage: StoreOutage, again: Duration, ttl: Duration, now: Moment) -> Plan {
         let backs_off = self.feedback().shared(Duration::ZERO, now).is_some();
         let Some(lease) = self.lease_mut() else { return Plan::End };
@@ -314,17 +322,20 @@ impl PacedHost {
         }
     }
 
-    /// When the request could go, if that is not in time as far as is known on arrival: a caller that would wait in vain is refused at once.
+    /// When the request could go, if that is not in time as far as is known on arrival: a caller that would
+    /// wait in vain is refused at once.
     fn exceeded_on_arrival(&self, terms: Terms, deadline: Moment, now: Moment) -> Option<Due> {
         let arrival = self.arrival(terms, self.queued(), now);
         (self.waiting() >= QUEUE_MAX || arrival.at > deadline).then_some(arrival)
     }
 
-    /// Why the wait was in vain: a response that is still open, or the requests that are still before this one.
+    /// Why the wait was in vain: a response that is still open, or the requests that are still before this
+    /// one.
     fn past_deadline(&self, terms: Terms, ticket: &Arc<Ticket>, now: Moment) -> Due {
         let before = self.queue().map(|queue| queue.delays_before(ticket)).unwrap_or_default();
         let due = self.arrival(terms, before, now);
-        // An open response is the reason also for those further back, if it has been open for longer than a delay.
+        // An open response is the reason also for those further back, if it has been open for longer than a
+        // delay.
         let since = self.open_since();
         match due.why {
             WaitReason::Delay(_) if self.is_full(terms) && now.since(since) > terms.delay => {
@@ -377,7 +388,8 @@ impl PacedHost {
         self.in_flight >= terms.limit
     }
 
-    /// The start of the request that is first in the queue, as if nothing else were in flight. It may have passed.
+    /// The start of the request that is first in the queue, as if nothing else were in flight. It may have
+    /// passed.
     pub(crate) fn due(&self, terms: Terms) -> Due {
         self.due_from(self.anchor, terms)
     }
@@ -387,8 +399,9 @@ impl PacedHost {
         self.waiting() == 0 && !self.is_full(terms) && self.due(terms).at <= now
     }
 
-    /// The earliest conceivable start of a request that arrives at `now`, behind waiters whose delays add up to `queued`: what is in flight
-    /// would have to end this instant, and every other response be instantaneous.
+    /// The earliest conceivable start of a request that arrives at `now`, behind waiters whose delays add up
+    /// to `queued`: what is in flight would have to end this instant, and every other response be
+    /// instantaneous.
     pub(crate) fn arrival(&self, terms: Terms, queued: Duration, now: Moment) -> Due {
         let full = self.is_full(terms);
         // What the anchor leaves out started after it.
@@ -422,8 +435,8 @@ impl PacedHost {
         self.busy.as_deref().and_then(|busy| busy.open.iter().copied().min()).unwrap_or(self.anchor)
     }
 
-    /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached, or refused us, is probed
-    /// by one request.
+    /// The terms as they are now: a slow site's delay is longer, and a host that could not be reached, or
+    /// refused us, is probed by one request.
     pub(crate) fn terms(&self, asked: Terms) -> Terms {
         let Some(busy) = self.busy.as_deref() else { return asked };
         let is_probed = !busy.feedback.breaker.is_closed() || busy.feedback.refusals.was_held();
@@ -467,7 +480,8 @@ impl PacedHost {
     /// The request was not sent: as if it had never been granted.
     pub(crate) fn give_back(&mut self, started: Moment, anchor_before: Moment) {
         self.leave_flight(started);
-        // The delay counts from what was really sent before, unless another request has started since, whose start counts.
+        // The delay counts from what was really sent before, unless another request has started since, whose
+        // start counts.
         if self.anchor == started {
             self.anchor = anchor_before;
         }
@@ -514,8 +528,9 @@ impl PacedHost {
         true
     }
 
-    /// When a deferred caller had best come back that could go at `earliest` if it were alone: a delay behind those that were deferred before
-    /// it. One that asks for its URL again is the same caller, whose time stays, or it would move those of the others.
+    /// When a deferred caller had best come back that could go at `earliest` if it were alone: a delay behind
+    /// those that were deferred before it. One that asks for its URL again is the same caller, whose time
+    /// stays, or it would move those of the others.
     pub(crate) fn come_back(&mut self, url: u64, earliest: Moment, delay: Duration) -> Moment {
         let delay = self.terms(Terms { delay, limit: 1 }).delay;
         let deferred = &mut self.busy_mut().deferred;
@@ -584,7 +599,8 @@ impl PacedHost {
         self.changed(now, wakers);
     }
 
-    /// Something has changed: refuses those whose permit cannot come in time any more, and wakes the first of the others.
+    /// Something has changed: refuses those whose permit cannot come in time any more, and wakes the first of
+    /// the others.
     pub(crate) fn changed(&mut self, now: Moment, wakers: &mut Wakers) {
         // Taken out, so that the rest can be looked at meanwhile.
         let Some(busy) = self.busy.as_deref_mut() else { return };
@@ -607,7 +623,8 @@ impl PacedHost {
         }
     }
 
-    /// Nothing is in flight or waited for, its delay and backoff have passed, its throttles are forgiven, its breaker is closed and its hold over.
+    /// Nothing is in flight or waited for, its delay and backoff have passed, its throttles are forgiven, its
+    /// breaker is closed and its hold over.
     pub(crate) fn owes_nothing(&self, delay: Duration, now: Moment) -> bool {
         let delay = delay.max(self.last_delay());
         self.in_flight == 0

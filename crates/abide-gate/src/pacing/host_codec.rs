@@ -5,9 +5,10 @@
 //! 1700000000000000 1000000 0 0 none 000000000000000000000000000000ab 1700000008000000 7 0 1700000000000000
 //! ```
 //!
-//! Times and spans are whole microseconds, rounded up, and 0 is the time of what has not happened. `waiting` is `0`, or a list as
-//! `holder:until,holder:until`. A later version adds words at the end, so this one takes its rows for damaged, and a later one knows those of this
-//! version by their number. What notices a damaged row (a checksum over key and text) is the store's, because not every server can compute the same.
+//! Times and spans are whole microseconds, rounded up, and 0 is the time of what has not happened. `waiting`
+//! is `0`, or a list as `holder:until,holder:until`. A later version adds words at the end, so this one takes
+//! its rows for damaged, and a later one knows those of this version by their number. What notices a damaged
+//! row (a checksum over key and text) is the store's, because not every server can compute the same.
 
 use std::time::Duration;
 
@@ -51,8 +52,8 @@ impl HostEntry {
         )
     }
 
-    /// The entry that [`encode`](Self::encode) has written, or `None` if this is not one. A store takes a host whose row it cannot read for one that
-    /// has just had a request.
+    /// The entry that [`encode`](Self::encode) has written, or `None` if this is not one. A store takes a
+    /// host whose row it cannot read for one that has just had a request.
     pub fn decode(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let mut word = || words.next();

@@ -1,7 +1,9 @@
-//! The state of one host in a store: its lease, what the next holder must know, and the step that changes both.
+//! The state of one host in a store: its lease, what the next holder must know, and the step that changes
+//! both.
 //!
-//! A plain function of the entry, what is asked, and the store's clock. The stores lock, keep and write; they hold no rule, so that there are
-//! not as many rules of pacing as stores. The Lua of `abide-redis` is the one copy, and a test compares it with this, step by step.
+//! A plain function of the entry, what is asked, and the store's clock. The stores lock, keep and write; they
+//! hold no rule, so that there are not as many rules of pacing as stores. The Lua of `abide-redis` is the one
+//! copy, and a test compares it with this, step by step.
 
 use std::time::Duration;
 
@@ -10,8 +12,9 @@ use super::store::{HostState, LeaseAsk, LeaseStatus, Want};
 use crate::HolderId;
 use crate::clock::Moment;
 
-/// A host in a [`HostStore`](super::HostStore). All times are counted on the store's own clock, from wherever it began. If that clock is
-/// set back, the next exchange goes on as if no time had passed since the last one.
+/// A host in a [`HostStore`](super::HostStore). All times are counted on the store's own clock, from wherever
+/// it began. If that clock is set back, the next exchange goes on as if no time had passed since the last
+/// one.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -34,7 +37,8 @@ pub struct HostEntry {
     pub(super) delay: Duration,
     pub(super) backoff: HostBackoff,
     pub(super) lease: Option<GivenLease>,
-    /// The processes that wait for the lease, in the order in which they came, each until it is no longer expected to ask.
+    /// The processes that wait for the lease, in the order in which they came, each until it is no longer
+    /// expected to ask.
     pub(super) waiting: Vec<(HolderId, Moment)>,
     /// The time of the last exchange.
     pub(super) seen: Moment,
@@ -48,15 +52,17 @@ pub(super) struct GivenLease {
     pub(super) number: u64,
 }
 
-/// So many processes keep their place in queue. More than crawl one host together; others wait without a place.
+/// So many processes keep their place in queue. More than crawl one host together; others wait without a
+/// place.
 pub(super) const WAITING_MAX: usize = 64;
 
 impl HostEntry {
-    /// What [`HostStore::exchange`](super::HostStore::exchange) does, at `now` on the store's clock. Read the clock while the entry is
-    /// locked: a `now` before that of the last exchange is a clock that was set back.
+    /// What [`HostStore::exchange`](super::HostStore::exchange) does, at `now` on the store's clock. Read the
+    /// clock while the entry is locked: a `now` before that of the last exchange is a clock that was set
+    /// back.
     ///
-    /// Before `grace_until` a lease is only given to a process that has one by its own clock: a store that has lost its data names
-    /// one `ttl` after the loss, others zero.
+    /// Before `grace_until` a lease is only given to a process that has one by its own clock: a store that
+    /// has lost its data names one `ttl` after the loss, others zero.
     pub fn exchange(
         &mut self,
         ask: &LeaseAsk,
@@ -75,7 +81,8 @@ impl HostEntry {
                 LeaseStatus::Released
             }
             Want::Lease { ttl, again_in, is_held } => {
-                // A lease that has ended by itself was never given up: its holder may have sent a request until then.
+                // A lease that has ended by itself was never given up: its holder may have sent a request
+                // until then.
                 if let Some(ended) = self.lease.take_if(|lease| lease.until <= at)
                     && ended.holder != ask.holder
                 {
@@ -108,7 +115,8 @@ impl HostEntry {
         (lease, self.state(now))
     }
 
-    /// Whether the host is leased or waited for, or its delay, backoff or throttle count still runs: if not, the entry may be removed.
+    /// Whether the host is leased or waited for, or its delay, backoff or throttle count still runs: if not,
+    /// the entry may be removed.
     pub fn is_in_use(&self, now: Duration) -> bool {
         let now = Moment::after(now);
         // A lease that ends by itself counts as a request then.

@@ -1,7 +1,8 @@
 //! All hosts that are known, in shards, each behind its own lock: the only locks of pacing.
 //!
-//! A host is forgotten only when it is not in use: crawlers that drop a host's state with its empty queue forget the delay with it. The table
-//! is cleaned with every so many requests, not by a timer, so an idle pacer does nothing.
+//! A host is forgotten only when it is not in use: crawlers that drop a host's state with its empty queue
+//! forget the delay with it. The table is cleaned with every so many requests, not by a timer, so an idle
+//! pacer does nothing.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -30,7 +31,8 @@ struct Shard {
     requests: usize,
 }
 
-/// What remains to be done when all locks are released: wakers and observers are foreign code, which may ask for a lock again.
+/// What remains to be done when all locks are released: wakers and observers are foreign code, which may ask
+/// for a lock again.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     pub(crate) wakers: Wakers,

@@ -1,7 +1,8 @@
 //! The leases that this process has or wants: one task for each host, and whether the store responds.
 //!
-//! One task per host sends all its commands, as [`Plan`] says. So a caller that is cancelled leaves nothing behind, and a lease is renewed and
-//! given up independently of the requests that need it. The tasks end when nothing needs them, or with the pacer, which they do not know.
+//! One task per host sends all its commands, as [`Plan`] says. So a caller that is cancelled leaves nothing
+//! behind, and a lease is renewed and given up independently of the requests that need it. The tasks end when
+//! nothing needs them, or with the pacer, which they do not know.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -57,7 +58,8 @@ pub(super) struct StoreCall {
 #[derive(Debug, Default)]
 struct StoreHealth {
     outage: StoreOutage,
-    /// What the store said when it was last away, and of which host it was asked: of several servers only that one's may be away.
+    /// What the store said when it was last away, and of which host it was asked: of several servers only
+    /// that one's may be away.
     reason: Option<Arc<str>>,
     host: Option<Arc<str>>,
 }
@@ -191,8 +193,8 @@ impl Keeper {
         self.replied(key, &call, reply.and_then(|reply| reply), asked)
     }
 
-    /// What is said of a host. Counted as the backoff is read: a change after that is sent once more, and none is taken for saved that was
-    /// not sent.
+    /// What is said of a host. Counted as the backoff is read: a change after that is sent once more, and
+    /// none is taken for saved that was not sent.
     pub(super) fn call(&self, key: &str, want: Want, asked: Moment) -> Option<StoreCall> {
         let (changes, state) = self.hosts.find(key, |host| host.shared(asked)).flatten()?;
         let ask = LeaseAsk { holder: self.holder, number: self.number(), want, state };
@@ -208,7 +210,8 @@ impl Keeper {
     ) -> Option<LeaseStatus> {
         let (now, sent) = (self.now(), call.ask.state.backoff);
         let (lease, state) = reply.map_err(|error| self.failed(key, &error, asked, now)).ok()?;
-        // What was sent comes back as the store got it, and seems longer here by the round trip. Stores may round it up.
+        // What was sent comes back as the store got it, and seems longer here by the round trip. Stores may
+        // round it up.
         let is_ours = |backoff: &Backoff| {
             let most = |sent: Backoff| sent.left.saturating_add(Duration::from_millis(1));
             sent.is_some_and(|sent| backoff.left <= most(sent) && backoff.throttles <= sent.throttles)
@@ -287,7 +290,8 @@ impl Keeper {
     fn failed(&self, key: &Arc<str>, error: &StoreError, asked: Moment, now: Moment) {
         let reason: Arc<str> = error.to_string().into();
         let mut health = lock(&self.health);
-        // This process stood still for so long, and not the store: it may have leased the host to another since.
+        // This process stood still for so long, and not the store: it may have leased the host to another
+        // since.
         if now.since(asked) > self.options.timeout + PAUSE {
             health.outage.probe = now;
             return;
@@ -354,7 +358,8 @@ impl Keeper {
     }
 }
 
-/// The task of a host. The host has a lease as long as it runs: also if its runtime ends before others that use the pacer, or before it begins.
+/// The task of a host. The host has a lease as long as it runs: also if its runtime ends before others that
+/// use the pacer, or before it begins.
 struct Kept {
     keeper: Weak<Keeper>,
     key: Arc<str>,

@@ -1,7 +1,7 @@
 //! The pacing key of a request: which requests share a delay.
 //!
-//! Some sites are one machine behind many names. With a wider key than the host they are paced as one, and everything that is known of a host
-//! then belongs to the key.
+//! Some sites are one machine behind many names. With a wider key than the host they are paced as one, and
+//! everything that is known of a host then belongs to the key.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,8 +13,9 @@ use crate::denied::DenialCause;
 use crate::origin::pacing_key_of;
 use crate::{DeniedKind, caught};
 
-/// Which requests are paced together. Each request has one key, and all that belongs to pacing belongs to the key: the delay, the limit of
-/// requests in flight, the Crawl-delay of the origin that is asked, backoffs, the circuit breaker, RateLimit fields, and the lease.
+/// Which requests are paced together. Each request has one key, and all that belongs to pacing belongs to the
+/// key: the delay, the limit of requests in flight, the Crawl-delay of the origin that is asked, backoffs,
+/// the circuit breaker, RateLimit fields, and the lease.
 ///
 /// A group of hosts is stricter than its hosts: what one of them asks for counts for all.
 ///
@@ -38,8 +39,8 @@ impl PacingKey {
         Self(None)
     }
 
-    /// The registrable domain (`example.co.uk` for `www.example.co.uk`), by the Public Suffix List that is compiled in. Addresses and names
-    /// without a suffix are paced by host.
+    /// The registrable domain (`example.co.uk` for `www.example.co.uk`), by the Public Suffix List that is
+    /// compiled in. Addresses and names without a suffix are paced by host.
     #[cfg(feature = "psl")]
     pub fn registrable_domain() -> Self {
         Self::custom(|url| match url.host()? {
@@ -50,10 +51,11 @@ impl PacingKey {
         })
     }
 
-    /// A key of your own. A request with `None` is paced by its host. If the function panics, the URL is refused.
+    /// A key of your own. A request with `None` is paced by its host. If the function panics, the URL is
+    /// refused.
     ///
-    /// Let it depend on the host of the URL alone: robots.txt is paced by the key of its own URL, and a host that is reported or backed off by
-    /// that of its root.
+    /// Let it depend on the host of the URL alone: robots.txt is paced by the key of its own URL, and a host
+    /// that is reported or backed off by that of its root.
     pub fn custom(key: impl Fn(&Url) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(key)))
     }

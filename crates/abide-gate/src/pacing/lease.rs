@@ -1,11 +1,12 @@
 //! The lease of one host, as this process sees it: plain decisions of what is known and `now`.
 //!
-//! A process that has the lease paces the host alone, and only renews it every half life: a lease per request cost three commands a
-//! page, and the requests that were open when Redis paused for 5 s left their hosts unusable for up to a minute. It hands the lease
-//! over when another process wants it and this one has had its quantum, and gives it up when it has not needed it for a while.
-//! `keeper.rs` awaits and sleeps as [`Plan`] says. The lease is one of the reasons for which [a host](super::host::PacedHost::step) has a
-//! request wait: if the store does not reply, hosts whose lease this process has go on as before, and others wait for it, unless the policy
-//! says otherwise.
+//! A process that has the lease paces the host alone, and only renews it every half life: a lease per request
+//! cost three commands a page, and the requests that were open when Redis paused for 5 s left their hosts
+//! unusable for up to a minute. It hands the lease over when another process wants it and this one has had
+//! its quantum, and gives it up when it has not needed it for a while. `keeper.rs` awaits and sleeps as
+//! [`Plan`] says. The lease is one of the reasons for which [a host](super::host::PacedHost::step) has a
+//! request wait: if the store does not reply, hosts whose lease this process has go on as before, and others
+//! wait for it, unless the policy says otherwise.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,8 +25,8 @@ pub(crate) struct HostLease {
     pub(crate) signals: Arc<LeaseSignals>,
 }
 
-/// How the keeper of a lease and the requests that need it wake each other. It also says which lease a request needs: when its runtime ends,
-/// a lease is forgotten, and the host gets another.
+/// How the keeper of a lease and the requests that need it wake each other. It also says which lease a
+/// request needs: when its runtime ends, a lease is forgotten, and the host gets another.
 #[derive(Debug, Default)]
 pub(crate) struct LeaseSignals {
     /// The keeper should look.
@@ -86,7 +87,8 @@ enum LeasePhase {
     /// Not ours. To be asked for at `again`.
     NotHeld {
         again: Moment,
-        /// Another process has it, or had it when the store last replied. Without a request, that holds until then.
+        /// Another process has it, or had it when the store last replied. Without a request, that holds
+        /// until then.
         elsewhere: Option<Moment>,
         is_next: bool,
     },
@@ -155,8 +157,8 @@ pub(crate) struct StoreOutage {
     pub(crate) probe: Moment,
 }
 
-/// A lease that another process waits for is handed over after so many requests and so much time, whichever is later; or if nothing
-/// was sent for so long.
+/// A lease that another process waits for is handed over after so many requests and so much time, whichever
+/// is later; or if nothing was sent for so long.
 const QUANTUM: (u32, Duration) = (3, Duration::from_secs(3));
 
 /// A caller that has come without the time to wait for a lease is deferred for so long at least.
@@ -169,18 +171,21 @@ const OUTAGE_WAIT: Duration = Duration::from_secs(2);
 /// While the store is away it is asked again this often, by one task.
 pub(crate) const RETRY: Duration = Duration::from_secs(1);
 
-/// After an outage the processes that have leases renew them before the others ask: by then each has noticed that the store is back.
+/// After an outage the processes that have leases renew them before the others ask: by then each has noticed
+/// that the store is back.
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// A lease may be asked for again this often: the process that is next in the queue more often than the others, and none faster than a
-/// delay that must pass in any case, or than twice a second, whatever the delay.
+/// A lease may be asked for again this often: the process that is next in the queue more often than the
+/// others, and none faster than a delay that must pass in any case, or than twice a second, whatever the
+/// delay.
 const POLL: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(4));
 
-/// Bounds of the time after which an idle lease is given up. Longer, and others wait for a host that no process needs; shorter, and a
-/// crawler that pauses between two pages asks for the lease again for each.
+/// Bounds of the time after which an idle lease is given up. Longer, and others wait for a host that no
+/// process needs; shorter, and a crawler that pauses between two pages asks for the lease again for each.
 const IDLE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(4));
 
-/// What a command and its reply add to a time that goes to the store and back. A difference below this is no change.
+/// What a command and its reply add to a time that goes to the store and back. A difference below this is no
+/// change.
 pub(crate) const SLACK: Duration = Duration::from_millis(100);
 
 impl StoreOutage {
@@ -199,7 +204,8 @@ impl StoreOutage {
 }
 
 impl Lease {
-    /// A request needs it. The first one has its process ask at once, so that it gets its place in queue; but not more often than it may.
+    /// A request needs it. The first one has its process ask at once, so that it gets its place in queue; but
+    /// not more often than it may.
     pub(crate) fn enter(&mut self, delay: Duration) {
         if self.users == 0
             && let LeasePhase::NotHeld { again, .. } = &mut self.phase
@@ -262,7 +268,8 @@ impl Lease {
                     false => Readiness::Now,
                 }
             }
-            // The lease had ended before the store went away, as when this process was stopped: another may have it.
+            // The lease had ended before the store went away, as when this process was stopped: another may
+            // have it.
             LeasePhase::Held(_) if shared.on_outage != OnStoreOutage::FailClosed => Readiness::Leased,
             // Its holder goes on while the store is away.
             LeasePhase::NotHeld { elsewhere: Some(_), .. } => Readiness::Leased,
@@ -271,7 +278,8 @@ impl Lease {
         }
     }
 
-    /// No other process can have the lease: it has not ended, or the store has been away since before its end and can lease it to none.
+    /// No other process can have the lease: it has not ended, or the store has been away since before its end
+    /// and can lease it to none.
     fn is_valid(&self, held: Held, shared: &Sharing, outage: StoreOutage, now: Moment) -> bool {
         let goes_on = shared.on_outage != OnStoreOutage::FailClosed;
         let survives = goes_on && outage.is_certain(shared, now) && outage.began < held.until;
@@ -326,7 +334,8 @@ impl Lease {
         held.is_wanted && held.since.plus(span) <= now && !is_used
     }
 
-    /// What the task of the host does next. `backs_off`: its backoff, as known here, is not over, or its throttle count not forgiven.
+    /// What the task of the host does next. `backs_off`: its backoff, as known here, is not over, or its
+    /// throttle count not forgiven.
     pub(crate) fn plan(&self, backs_off: bool, outage: StoreOutage, now: Moment) -> Plan {
         match self.phase {
             _ if self.renewal == RenewalPhase::Sent => Plan::Sleep(now.plus(RETRY)),
@@ -364,7 +373,8 @@ impl Lease {
                 let is_saved = self.changes == self.saved || !self.is_in_use(backs_off, now);
                 let settled = outage.back.plus(SETTLE);
                 let is_idle = self.users == 0 && is_saved && !is_next;
-                // A request that comes while the store is away must not take the host for one that no process has.
+                // A request that comes while the store is away must not take the host for one that no process
+                // has.
                 let known_until =
                     elsewhere.filter(|until| !self.leaves && (*until > now || !outage.is_over()));
                 match known_until {
@@ -387,7 +397,8 @@ impl Lease {
         backs_off || self.in_flight > 0 || now < self.last.plus(self.delay)
     }
 
-    /// A lease that nothing was sent under for so long is given up: somewhat longer than the next request in queue takes to come.
+    /// A lease that nothing was sent under for so long is given up: somewhat longer than the next request in
+    /// queue takes to come.
     fn idle(&self) -> Duration {
         self.delay.saturating_mul(2).clamp(IDLE.0, IDLE.1)
     }
@@ -407,7 +418,8 @@ impl Lease {
         });
     }
 
-    /// Its renewal goes to the store, unless something else was said of the host meanwhile, or the lease has ended: as when the process was stopped.
+    /// Its renewal goes to the store, unless something else was said of the host meanwhile, or the lease has
+    /// ended: as when the process was stopped.
     pub(crate) fn is_sent(&mut self, now: Moment) -> bool {
         let is_held = matches!(self.phase, LeasePhase::Held(held) if now < held.until);
         let is_sent = is_held && self.renewal == RenewalPhase::Waiting;
@@ -417,7 +429,8 @@ impl Lease {
         is_sent
     }
 
-    /// The store did not reply: half a life later is soon enough, because the store is away or its lease is not renewed in time anyway.
+    /// The store did not reply: half a life later is soon enough, because the store is away or its lease is
+    /// not renewed in time anyway.
     pub(crate) fn unanswered(&mut self, shared: &Sharing, now: Moment) {
         if let LeasePhase::Held(held) = &mut self.phase {
             held.renew = now.plus(shared.lease / 2);
@@ -440,7 +453,8 @@ impl Lease {
         self.renewal = RenewalPhase::None;
     }
 
-    /// The store has replied: it knows the first `changes` changes, and a request was last on its way at `last`, as far as it knows.
+    /// The store has replied: it knows the first `changes` changes, and a request was last on its way at
+    /// `last`, as far as it knows.
     pub(crate) fn replied(&mut self, changes: u64, last: Moment) {
         self.saved = self.saved.max(changes);
         let is_held = matches!(self.phase, LeasePhase::Held(_));

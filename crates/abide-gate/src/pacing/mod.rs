@@ -3,17 +3,18 @@
 //! For every host, over all tasks of a process, and over all processes that share a store:
 //!
 //! 1. At most **one** request is in flight, until its body has ended or was dropped.
-//! 2. At least the **delay** lies between the end of one response and the start of the next request: 1 s, or the site's
-//!    Crawl-delay if larger.
+//! 2. At least the **delay** lies between the end of one response and the start of the next request: 1 s, or
+//!    the site's Crawl-delay if larger.
 //! 3. Nothing is sent during a **backoff**, after 429, 503 or another response that asks for it, or while the
 //!    host cannot be reached.
-//! 4. If the server says how many requests are left (`RateLimit`, `X-RateLimit-Remaining`), these are spread over the time until there are more,
-//!    if that is longer than the delay.
-//! 5. No call waits longer than its budget: beyond that there is a typed [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
+//! 4. If the server says how many requests are left (`RateLimit`, `X-RateLimit-Remaining`), these are spread
+//!    over the time until there are more, if that is longer than the delay.
+//! 5. No call waits longer than its budget: beyond that there is a typed
+//!    [`Deferred`](crate::DeniedKind::Deferred), as early as it is certain.
 //! 6. First come, first served.
 //!
-//! Every request counts, also for robots.txt. The key is the host: http, https and all ports of a name share one schedule, and so do
-//! the spellings of one address ([`Host`](crate::Host)).
+//! Every request counts, also for robots.txt. The key is the host: http, https and all ports of a name share
+//! one schedule, and so do the spellings of one address ([`Host`](crate::Host)).
 //!
 //! ```text
 //! acquire(url, ..) ──▶ key      the host, or a group of hosts
@@ -29,12 +30,14 @@
 //!
 //! # Not done here
 //!
-//! * `Request-rate` and `Visit-time` of some robots.txt files are not enforced: no two crawlers agree on what they mean.
-//! * A client that sends a request again below the caller (reqwest's protocol retries) gets more than one request per permit;
-//!   the client that `abide` builds has that switched off.
-//! * HTTP/2's `ENHANCE_YOUR_CALM` backs a host off where it ends the request or its body (RST_STREAM, or GOAWAY with a last stream below the
-//!   request's). hyper keeps the code of a GOAWAY with a higher last stream to itself: the response completes, or ends as a connection
-//!   that was closed, and no error that a client of hyper returns names the code.
+//! * `Request-rate` and `Visit-time` of some robots.txt files are not enforced: no two crawlers agree on what
+//!   they mean.
+//! * A client that sends a request again below the caller (reqwest's protocol retries) gets more than one
+//!   request per permit; the client that `abide` builds has that switched off.
+//! * HTTP/2's `ENHANCE_YOUR_CALM` backs a host off where it ends the request or its body (RST_STREAM, or
+//!   GOAWAY with a last stream below the request's). hyper keeps the code of a GOAWAY with a higher last
+//!   stream to itself: the response completes, or ends as a connection that was closed, and no error that a
+//!   client of hyper returns names the code.
 //! * With more than one request in flight the delay is kept between starts, which a server may see shortened.
 
 #![allow(

@@ -1,7 +1,7 @@
 //! What responses and failures do to a host: backoffs, the circuit breaker, holds, the adaptive delay.
 //!
-//! `wait_request` says what a response asks for, `backoff`, `breaker` and `refusals` what comes of it, as plain
-//! functions. Here the result is written into the host that the request had a permit of, waiters whose
+//! `wait_request` says what a response asks for, `backoff`, `breaker` and `refusals` what comes of it, as
+//! plain functions. Here the result is written into the host that the request had a permit of, waiters whose
 //! permit cannot come in time any more are refused at once, and observers and the shared store are notified.
 //! A backoff that comes from outside, from the operator or from another process, goes the same way.
 
@@ -38,7 +38,8 @@ pub(crate) struct Feedback {
 }
 
 impl Feedback {
-    /// Five times what the head of the response took, at most 30 s. A response that is no success never lowers it.
+    /// Five times what the head of the response took, at most 30 s. A response that is no success never
+    /// lowers it.
     pub(crate) fn adapt(&mut self, took: Duration, success: bool) {
         let delay = whole_millis((took * 5).min(Duration::from_secs(30)));
         if success || delay > self.adaptive_millis {
@@ -63,22 +64,24 @@ impl Feedback {
 impl Permit {
     /// Reports the head of the response. Returns the end of the host's backoff or hold, if there is one now.
     ///
-    /// Refusals in a row hold the host ([`PacePolicy::with_refusals_max`](super::PacePolicy::with_refusals_max)): those that the head shows. If you
-    /// look at bodies as well, see [`Refusal`].
+    /// Refusals in a row hold the host
+    /// ([`PacePolicy::with_refusals_max`](super::PacePolicy::with_refusals_max)): those that the head shows.
+    /// If you look at bodies as well, see [`Refusal`].
     pub fn observe(&self, status: StatusCode, headers: &HeaderMap) -> Option<WallMillis> {
         let backed_off = self.observe_waits(status, headers);
         let refusal = if self.pacer.policy.trusts_status { None } else { Refusal::in_head(status, headers) };
         backed_off.max(self.refusals().report(status, refusal))
     }
 
-    /// For what follows when the body has shown whether the response is a refusal: the permit may have ended by then.
+    /// For what follows when the body has shown whether the response is a refusal: the permit may have ended
+    /// by then.
     #[doc(hidden)]
     pub fn refusals(&self) -> RefusalReporter {
         RefusalReporter { pacer: Arc::clone(&self.pacer), key: Arc::clone(&self.key), granted: self.started }
     }
 
-    /// [`observe`](Self::observe) without a look at whether it is a refusal: for files, which no page depends on, and for adapters that
-    /// [report](Self::refusals) that later.
+    /// [`observe`](Self::observe) without a look at whether it is a refusal: for files, which no page depends
+    /// on, and for adapters that [report](Self::refusals) that later.
     ///
     /// 429, 503 and their kin back the host off (as long as their Retry-After says, up to 24 h; else for 60
     /// s, doubling), and so does any other error with a Retry-After ([`WaitRequest`]). Five server errors in
@@ -134,8 +137,8 @@ impl Permit {
         })
     }
 
-    /// Reports that the request failed without a response. Returns the end of the host's backoff or of the breaker's pause, if there is
-    /// one. Await [`saved`](Self::saved) before you return the error.
+    /// Reports that the request failed without a response. Returns the end of the host's backoff or of the
+    /// breaker's pause, if there is one. Await [`saved`](Self::saved) before you return the error.
     pub fn failed(&self, fault: Failure) -> Option<WallMillis> {
         let (pacer, started) = (&self.pacer, self.started);
         // The host has no part in what we refuse.
@@ -180,8 +183,8 @@ impl Pacer {
         self.wall_at(now, backoff.until)
     }
 
-    /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it, and for those who ask with the delay
-    /// that was last asked for.
+    /// The Crawl-delay of an origin has become this. It also counts for those who already wait for it, and
+    /// for those who ask with the delay that was last asked for.
     pub(crate) fn change_crawl_delay(&self, origin: &Origin, delay: Duration) {
         let (now, url) = (self.now_or_system(), origin.robots_url());
         // A key that panics refuses each request as well.
@@ -193,7 +196,8 @@ impl Pacer {
         });
     }
 
-    /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts have none.
+    /// Whether there is a backoff or a count of faults that a response has something to do with: most hosts
+    /// have none.
     fn has_feedback(&self, key: &str) -> bool {
         self.hosts.find(key, |host| host.has_feedback()).unwrap_or_default()
     }
@@ -227,7 +231,8 @@ impl Pacer {
         }
     }
 
-    /// Returns the backoff that is in force, and whether it was extended, which is reported. A host that is not known is known from now on.
+    /// Returns the backoff that is in force, and whether it was extended, which is reported. A host that is
+    /// not known is known from now on.
     fn extend_backoff(
         &self,
         key: &str,
@@ -275,7 +280,8 @@ pub struct RefusalReporter {
 }
 
 impl RefusalReporter {
-    /// Counts the response in the row of refusals, or ends that. Returns the end of the hold, if the host is held now.
+    /// Counts the response in the row of refusals, or ends that. Returns the end of the hold, if the host is
+    /// held now.
     pub fn report(&self, status: StatusCode, refusal: Option<Refusal>) -> Option<WallMillis> {
         let (pacer, reception) = (&self.pacer, Reception::of(status, refusal));
         // Nearly all responses end here.
@@ -304,8 +310,9 @@ impl RefusalReporter {
 }
 
 impl Feedback {
-    /// The backoff as it is shared with other processes, unless it is over and its count forgiven. One that is theirs has grown by
-    /// `round_trip`, and would grow each time that it goes from one process to the next.
+    /// The backoff as it is shared with other processes, unless it is over and its count forgiven. One that
+    /// is theirs has grown by `round_trip`, and would grow each time that it goes from one process to the
+    /// next.
     pub(crate) fn shared(&self, round_trip: Duration, now: Moment) -> Option<Backoff> {
         let Self { backoff, quota, refusals, .. } = *self;
         if refusals.until > quota.max(backoff.until).max(now) {
@@ -348,7 +355,8 @@ impl PacedHost {
         (backoff, backoff.until > before.backoff.until.max(now))
     }
 
-    /// A backoff that the shared store knows of already. It may be over. Returns what was known before, and what is now, if it is news.
+    /// A backoff that the shared store knows of already. It may be over. Returns what was known before, and
+    /// what is now, if it is news.
     pub(crate) fn merge_backoff(
         &mut self,
         shared: Backoff,

@@ -1,8 +1,8 @@
 //! Reporting bodies that stay open: a task that looks for them.
 //!
-//! A response that is never read keeps its host busy, and a crawler that waits for its own response is not even deferred: without a report
-//! it stands still and says nothing. One task a pacer, while something is in flight. It wakes when the oldest response comes of age, so in
-//! a busy crawl once a minute.
+//! A response that is never read keeps its host busy, and a crawler that waits for its own response is not
+//! even deferred: without a report it stands still and says nothing. One task a pacer, while something is in
+//! flight. It wakes when the oldest response comes of age, so in a busy crawl once a minute.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -39,7 +39,8 @@ pub(crate) fn watch(pacer: &Arc<Pacer>) {
 }
 
 impl Pacer {
-    /// Reports what has come of age since `seen`. Returns when the next does, if something is in flight that may.
+    /// Reports what has come of age since `seen`. Returns when the next does, if something is in flight that
+    /// may.
     fn report_open(&self, seen: Moment, now: Moment) -> Option<Duration> {
         let (mut open, mut next) = (Vec::new(), None::<Moment>);
         self.hosts.for_each(|host| {

@@ -1,12 +1,13 @@
 //! The pacer, how a request comes to its permit, and the permit.
 //!
-//! It drives [`PacedHost::step`](super::host::PacedHost::step) and holds no rule itself: it waits as that says, wakes and reports what came
-//! of it. User code (clock, observers, pacing keys, wakers) is called from here, with no
-//! lock held, and a panic in it goes no further: it may ask the pacer for something, and a lock that it poisons would stop every crawl of the
-//! process.
+//! It drives [`PacedHost::step`](super::host::PacedHost::step) and holds no rule itself: it waits as that
+//! says, wakes and reports what came of it. User code (clock, observers, pacing keys, wakers) is called from
+//! here, with no lock held, and a panic in it goes no further: it may ask the pacer for something, and a lock
+//! that it poisons would stop every crawl of the process.
 //!
-//! The delay counts from the end of the response, so the permit lives in the response body and ends when it is dropped, whatever happens to
-//! the caller. It owns all it needs, and its end awaits nothing: a `Drop` cannot.
+//! The delay counts from the end of the response, so the permit lives in the response body and ends when it
+//! is dropped, whatever happens to the caller. It owns all it needs, and its end awaits nothing: a `Drop`
+//! cannot.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -33,7 +34,8 @@ use crate::jitter::Jitter;
 use crate::origin::pacing_key_of;
 use crate::{Clock, DeniedKind, SystemClock, WallMillis, caught};
 
-/// Knows when the next request to a host may go out: what all that use it share. It keeps what [`pacing`](super) promises.
+/// Knows when the next request to a host may go out: what all that use it share. It keeps what
+/// [`pacing`](super) promises.
 pub(crate) struct Pacer {
     pub(crate) policy: PacePolicy,
     pub(crate) hosts: Arc<Hosts>,
@@ -82,11 +84,13 @@ impl Pacer {
         pacer
     }
 
-    /// Acquires a permit for this URL. Defers the request as soon as it is certain that the permit cannot come within the budget, most often
-    /// at once; other refusals come at once. A budget of zero is now or not at all. The larger one of the origin's Crawl-delay and ours counts.
+    /// Acquires a permit for this URL. Defers the request as soon as it is certain that the permit cannot
+    /// come within the budget, most often at once; other refusals come at once. A budget of zero is now or
+    /// not at all. The larger one of the origin's Crawl-delay and ours counts.
     ///
-    /// Cancelling it at any point gives its place to the next, without a hole and without an early start. It must be polled to keep its
-    /// place: a queue head that is not polled is dropped one second after its deadline.
+    /// Cancelling it at any point gives its place to the next, without a hole and without an early start. It
+    /// must be polled to keep its place: a queue head that is not polled is dropped one second after its
+    /// deadline.
     pub(crate) async fn acquire(
         self: &Arc<Self>,
         url: &Url,
@@ -127,7 +131,8 @@ impl Pacer {
         }
     }
 
-    /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most. Returns whether nothing is left.
+    /// Gives up all leases in the shared store and saves what it does not know yet, for `limit` at most.
+    /// Returns whether nothing is left.
     pub(crate) async fn settled(&self, limit: Duration) -> bool {
         match &self.keeper {
             Some(keeper) => keeper.settled(limit).await,
@@ -150,7 +155,8 @@ impl Pacer {
         catch("clock", || self.clock.wall()).unwrap_or_else(|_| SystemClock.wall())
     }
 
-    /// The wall-clock time of a moment, rounded up: a caller that comes back then is not a millisecond too early.
+    /// The wall-clock time of a moment, rounded up: a caller that comes back then is not a millisecond too
+    /// early.
     pub(crate) fn wall_at(&self, now: Moment, at: Moment) -> WallMillis {
         let millis = at.since(now).as_nanos().div_ceil(1_000_000);
         self.wall().plus(Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX)))
@@ -191,7 +197,8 @@ impl Pacer {
     }
 }
 
-/// A request that comes to its permit. Dropping it, as a caller that is cancelled does, leaves the queue and wakes the next.
+/// A request that comes to its permit. Dropping it, as a caller that is cancelled does, leaves the queue and
+/// wakes the next.
 struct Waiting<'a> {
     pacer: &'a Arc<Pacer>,
     key: Cow<'a, str>,
@@ -261,11 +268,13 @@ fn catch<T>(callback: &'static str, run: impl FnOnce() -> T) -> Result<T, Denial
 
 /// The right to send one request to a host, now.
 ///
-/// Keep it until the response has *ended*: its body was read to the end, is known to be empty, or was dropped. The delay to the next
-/// request counts from then. A permit may live in a response body, be sent to other threads, and be dropped anywhere, also outside a
-/// runtime; dropping it ends the response and wakes the next request.
+/// Keep it until the response has *ended*: its body was read to the end, is known to be empty, or was
+/// dropped. The delay to the next request counts from then. A permit may live in a response body, be sent to
+/// other threads, and be dropped anywhere, also outside a runtime; dropping it ends the response and wakes
+/// the next request.
 ///
-/// Report the result: [`observe`](Self::observe) the head of the response, or that the request [`failed`](Self::failed).
+/// Report the result: [`observe`](Self::observe) the head of the response, or that the request
+/// [`failed`](Self::failed).
 ///
 /// ```
 /// # use abide_gate::{Denied, Failure, Gate};
@@ -317,7 +326,8 @@ impl Permit {
         self.pacer.now_or_system().since(self.started)
     }
 
-    /// Whether the host has been backed off or held since it was acquired, so that its request is not to be sent any more.
+    /// Whether the host has been backed off or held since it was acquired, so that its request is not to be
+    /// sent any more.
     pub fn is_backed_off(&self) -> bool {
         let now = self.pacer.now_or_system();
         let is_later = |host: &mut PacedHost| {
@@ -327,14 +337,16 @@ impl Permit {
         self.pacer.hosts.find(&self.key, is_later).unwrap_or_default()
     }
 
-    /// Whether the shared store has all that was [observed](Self::observe) and that [failed](Self::failed). Always true without a store.
+    /// Whether the shared store has all that was [observed](Self::observe) and that [failed](Self::failed).
+    /// Always true without a store.
     pub fn is_saved(&self) -> bool {
         !self.pacer.keeper.as_ref().is_some_and(|keeper| keeper.is_unsaved(&self.key))
     }
 
-    /// Waits until a backoff that was [observed](Self::observe) is in the shared store, so that no other process sends to the host and no
-    /// restart forgets it. Await this before you return the response. It takes at most
-    /// [`store_timeout`](super::PacePolicy::with_store_timeout), and does not wait for a store that is away.
+    /// Waits until a backoff that was [observed](Self::observe) is in the shared store, so that no other
+    /// process sends to the host and no restart forgets it. Await this before you return the response. It
+    /// takes at most [`store_timeout`](super::PacePolicy::with_store_timeout), and does not wait for a store
+    /// that is away.
     pub async fn saved(&self) {
         if let Some(keeper) = self.pacer.keeper.as_ref().filter(|_| !self.is_saved()) {
             keeper.saved(&self.key).await;
@@ -344,7 +356,8 @@ impl Permit {
     /// Reports that the response has ended. The same as dropping the permit.
     pub fn finish(self) {}
 
-    /// [`observe`](Self::observe) and [`finish`](Self::finish) in one, for clients that have read the whole body.
+    /// [`observe`](Self::observe) and [`finish`](Self::finish) in one, for clients that have read the whole
+    /// body.
     pub fn finish_with(self, status: StatusCode, headers: &HeaderMap) {
         self.observe(status, headers);
     }

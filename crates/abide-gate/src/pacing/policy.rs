@@ -1,7 +1,8 @@
 //! The policy: how considerate the pacer is.
 //!
-//! Every default is the polite choice and has its value here, once. A setting that makes the crawler less polite begins with `danger_`, and is
-//! reported when the pacer is built, so that it is never taken by accident.
+//! Every default is the polite choice and has its value here, once. A setting that makes the crawler less
+//! polite begins with `danger_`, and is reported when the pacer is built, so that it is never taken by
+//! accident.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,8 +19,8 @@ use crate::Host;
 /// | delay, from the end of a response to the next request | 1 s, or the site's Crawl-delay if larger |
 /// | longest wait inside a call | 30 s |
 ///
-/// Options that make the crawler less polite begin with `danger_`. With more than one request in flight per host, the delay is kept between
-/// the starts of requests, so that the server can see shorter delays.
+/// Options that make the crawler less polite begin with `danger_`. With more than one request in flight per
+/// host, the delay is kept between the starts of requests, so that the server can see shorter delays.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -46,8 +47,9 @@ pub struct PacePolicy {
 /// The longest delay that is honoured: 24 h.
 pub const DELAY_MAX: Duration = Duration::from_secs(86_400);
 
-/// The longest delay of a site that is also kept before its robots.txt: 8 h, so that it, a page and what the page waits for besides fit into a
-/// day. At a longer one robots.txt keeps our own delay, and the pages go on counting from the page before.
+/// The longest delay of a site that is also kept before its robots.txt: 8 h, so that it, a page and what the
+/// page waits for besides fit into a day. At a longer one robots.txt keeps our own delay, and the pages go on
+/// counting from the page before.
 pub const FILE_DELAY_MAX: Duration = Duration::from_secs(8 * 3_600);
 
 /// What a site of one's own can bear: the delay, and how many requests in flight.
@@ -81,21 +83,26 @@ impl Default for PacePolicy {
 }
 
 impl PacePolicy {
-    /// The default delay between the end of a response and the next request to the host: 1 s, the least that crawlers agree on.
+    /// The default delay between the end of a response and the next request to the host: 1 s, the least that
+    /// crawlers agree on.
     pub const DELAY: Duration = Duration::from_secs(1);
 
-    /// The default of how long a call waits for permits: 30 s, as long as people and load balancers wait for a page.
+    /// The default of how long a call waits for permits: 30 s, as long as people and load balancers wait for
+    /// a page.
     pub const MAX_WAIT: Duration = Duration::from_secs(30);
 
-    /// The default of how many refusals in a row hold a host: 25, as many as a site may have removed or closed beside each other.
+    /// The default of how many refusals in a row hold a host: 25, as many as a site may have removed or
+    /// closed beside each other.
     pub const REFUSALS_MAX: u32 = 25;
 
-    /// For long crawls that sites should not notice: 3 s, or five times as long as the site takes to respond, up to 30 s.
+    /// For long crawls that sites should not notice: 3 s, or five times as long as the site takes to respond,
+    /// up to 30 s.
     pub fn archive() -> Self {
         Self::default().with_delay(Duration::from_secs(3)).with_adaptive_delay()
     }
 
-    /// Sets the least time between the end of a response and the next request to the host. Never lowers the delay; at most 24 h.
+    /// Sets the least time between the end of a response and the next request to the host. Never lowers the
+    /// delay; at most 24 h.
     pub fn with_delay(mut self, delay: Duration) -> Self {
         self.terms.delay = self.terms.delay.max(delay).min(DELAY_MAX);
         self
@@ -133,13 +140,14 @@ impl PacePolicy {
         self
     }
 
-    /// Hosts that are your own: 100 ms, and four requests in flight. Their Crawl-delay and backoffs still apply.
+    /// Hosts that are your own: 100 ms, and four requests in flight. Their Crawl-delay and backoffs still
+    /// apply.
     pub fn with_own_sites(self, hosts: impl IntoIterator<Item = Host>) -> Self {
         hosts.into_iter().fold(self, |policy, host| policy.danger_host(host, OWN_SITE.0, OWN_SITE.1))
     }
 
-    /// Excludes hosts from leases: each process that shares the store rate-limits them alone, with its own backoffs. For sites of your own
-    /// that several processes crawl at once.
+    /// Excludes hosts from leases: each process that shares the store rate-limits them alone, with its own
+    /// backoffs. For sites of your own that several processes crawl at once.
     pub fn danger_unleased(mut self, hosts: impl IntoIterator<Item = Host>) -> Self {
         for host in hosts {
             self.hosts.entry(host).or_default().is_unleased = true;
@@ -154,8 +162,8 @@ impl PacePolicy {
         Self { key, ..self }
     }
 
-    /// Makes the delay follow the site: five times the time to its last response head, never below the configured delay, at most 30 s. Only
-    /// 2xx responses shorten it, because errors are often quick.
+    /// Makes the delay follow the site: five times the time to its last response head, never below the
+    /// configured delay, at most 30 s. Only 2xx responses shorten it, because errors are often quick.
     pub fn with_adaptive_delay(self) -> Self {
         Self { adaptive: true, ..self }
     }
@@ -165,14 +173,15 @@ impl PacePolicy {
         Self { backoff_on_forbidden: true, ..self }
     }
 
-    /// How many refusals in a row hold a host for an hour, doubling to a day: 401, 403, 405, 406 and 410, with nothing else in between. Default 25;
-    /// from 1 to 10,000. Five that are [recognised](crate::Refusal) as those of a gatekeeper are enough, or fewer if this is less.
+    /// How many refusals in a row hold a host for an hour, doubling to a day: 401, 403, 405, 406 and 410,
+    /// with nothing else in between. Default 25; from 1 to 10,000. Five that are [recognised](crate::Refusal)
+    /// as those of a gatekeeper are enough, or fewer if this is less.
     pub fn with_refusals_max(self, max: u32) -> Self {
         Self { refusals_max: max.clamp(1, 10_000), ..self }
     }
 
-    /// How many hosts are kept in memory. Default 1,000,000, 150 MB to 250 MB. A host with a delay or backoff that has not ended is never
-    /// dropped, even if the table grows beyond this.
+    /// How many hosts are kept in memory. Default 1,000,000, 150 MB to 250 MB. A host with a delay or backoff
+    /// that has not ended is never dropped, even if the table grows beyond this.
     pub fn with_hosts_max(self, max: usize) -> Self {
         Self { max_hosts: max.max(1), ..self }
     }
@@ -184,14 +193,15 @@ impl PacePolicy {
         self
     }
 
-    /// How long the shared store may take for one command. Default 1 s; from 1 ms to 60 s. A call may exceed its wait by this time.
+    /// How long the shared store may take for one command. Default 1 s; from 1 ms to 60 s. A call may exceed
+    /// its wait by this time.
     pub fn with_store_timeout(mut self, timeout: Duration) -> Self {
         self.shared.timeout = timeout.clamp(Duration::from_millis(1), Duration::from_secs(60));
         self
     }
 
-    /// How long a lease of a host lasts. It is renewed after half of that. If a process dies, others send to its hosts after this time and
-    /// one delay. Default 7 s; from 250 ms to one hour.
+    /// How long a lease of a host lasts. It is renewed after half of that. If a process dies, others send to
+    /// its hosts after this time and one delay. Default 7 s; from 250 ms to one hour.
     pub fn with_lease(mut self, ttl: Duration) -> Self {
         self.shared.lease = ttl.clamp(LEASE.0, LEASE.1);
         self
@@ -231,8 +241,8 @@ impl PacePolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnStoreOutage {
-    /// Requests go on to the hosts that it has leased, by local limits, and to no others, unless the store is not
-    /// [shared](super::HostStore::is_shared): those are deferred
+    /// Requests go on to the hosts that it has leased, by local limits, and to no others, unless the store is
+    /// not [shared](super::HostStore::is_shared): those are deferred
     /// ([`DeferReason::Store`](super::DeferReason::Store)). Of several processes one at most sends to a host.
     #[default]
     Defer,

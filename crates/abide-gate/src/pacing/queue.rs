@@ -1,9 +1,10 @@
 //! The queue of one host: first come, first served.
 //!
-//! Only the head of a queue has a time to wait for, and it acquires the permit itself, in its own task, when that time has come. So a permit
-//! is never on its way to a waiter that was cancelled, which is simply not in the queue any more. The others sleep until they are first,
-//! until their deadline, or until it is certain that their permit cannot come before it: then they are refused at once, because a caller
-//! that knows can ask another host meanwhile. That is looked at whenever something changes.
+//! Only the head of a queue has a time to wait for, and it acquires the permit itself, in its own task, when
+//! that time has come. So a permit is never on its way to a waiter that was cancelled, which is simply not in
+//! the queue any more. The others sleep until they are first, until their deadline, or until it is certain
+//! that their permit cannot come before it: then they are refused at once, because a caller that knows can
+//! ask another host meanwhile. That is looked at whenever something changes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -18,11 +19,12 @@ use crate::clock::Moment;
 /// Longest queue of a host, where the delay is so small that the waiters' deadline is no bound.
 pub(crate) const QUEUE_MAX: usize = 10_000;
 
-/// A queue head that is not polled is dropped this long after its deadline: otherwise a future that its owner keeps and does not poll would
-/// stop the host. It is more than any scheduler's delay.
+/// A queue head that is not polled is dropped this long after its deadline: otherwise a future that its owner
+/// keeps and does not poll would stop the host. It is more than any scheduler's delay.
 const UNPOLLED_MAX: Duration = Duration::from_secs(1);
 
-/// A request's place in the queue: how it is woken, and when it could have gone if it was dropped because that is too late.
+/// A request's place in the queue: how it is woken, and when it could have gone if it was dropped because
+/// that is too late.
 #[derive(Debug, Default)]
 pub(crate) struct Ticket {
     pub(crate) wake: Notify,
@@ -113,7 +115,8 @@ impl Queue {
         self.waiters.iter().take_while(|waiter| !waiter.is(ticket)).map(|waiter| waiter.delay).sum()
     }
 
-    /// The origin's Crawl-delay has changed, and so has the delay of those that wait for it. `delay` is the larger of that and ours.
+    /// The origin's Crawl-delay has changed, and so has the delay of those that wait for it. `delay` is the
+    /// larger of that and ours.
     pub(crate) fn change_delay(&mut self, origin: &Origin, delay: Duration) {
         for waiter in &mut self.waiters {
             if waiter.origin.as_ref() == Some(origin) {
@@ -123,7 +126,8 @@ impl Queue {
         }
     }
 
-    /// Drops all waiters whose permit cannot come before their deadline any more. `first` is the earliest start of a head with this delay.
+    /// Drops all waiters whose permit cannot come before their deadline any more. `first` is the earliest
+    /// start of a head with this delay.
     pub(crate) fn drop_exceeded(
         &mut self,
         now: Moment,

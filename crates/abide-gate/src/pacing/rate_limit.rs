@@ -2,8 +2,9 @@
 //! with `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers-11), the fields of its earlier drafts, and
 //! what came before them.
 //!
-//! The requests that are left are spread over the time until there are more, so that the last of them is not the one too many. A server
-//! says this before it refuses anything; `Retry-After` is what it says when it does.
+//! The requests that are left are spread over the time until there are more, so that the last of them is not
+//! the one too many. A server says this before it refuses anything; `Retry-After` is what it says when it
+//! does.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -81,7 +82,8 @@ fn standard(headers: &HeaderMap) -> Vec<Quota> {
     let quota = |limit: &Item| {
         let policy = items(&policies).find(|policy| policy.bare_item == limit.bare_item);
         let of_policy = |name: &str| policy.and_then(|policy| policy.params.get(name));
-        // Quotas of bytes, or of requests at a time, say nothing of the delay. Another unit is none that we know.
+        // Quotas of bytes, or of requests at a time, say nothing of the delay. Another unit is none that we
+        // know.
         let unit = of_policy("qu").and_then(BareItem::as_string);
         if unit.is_some_and(|unit| unit.as_str() != "requests") {
             return None;
@@ -147,7 +149,8 @@ fn value_of<'m>(member: &'m [u8], key: &str) -> Option<&'m [u8]> {
     })
 }
 
-/// The value of a field, if it is a List (RFC 9651 §3.1). "Malformed RateLimit header fields MUST be ignored."
+/// The value of a field, if it is a List (RFC 9651 §3.1). "Malformed RateLimit header fields MUST be
+/// ignored."
 fn list(headers: &HeaderMap, name: &str) -> Option<List> {
     let lines: Vec<&[u8]> = headers.get_all(name).iter().map(|line| line.as_bytes()).collect();
     let value = lines.join(&b", "[..]);

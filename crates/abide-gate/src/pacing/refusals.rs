@@ -1,8 +1,9 @@
 //! The row of refusals: a host that refuses us time after time is held.
 //!
-//! A firewall that refuses one page refuses thousands, and each is a request that the site does not want. But removal pages and private areas are
-//! 403 too, so only a row counts, with nothing else in between. When a hold is over, one request is the probe: if it is refused as well,
-//! the hold is twice as long, and anything else ends it.
+//! A firewall that refuses one page refuses thousands, and each is a request that the site does not want. But
+//! removal pages and private areas are 403 too, so only a row counts, with nothing else in between. When a
+//! hold is over, one request is the probe: if it is refused as well, the hold is twice as long, and anything
+//! else ends it.
 
 use std::time::Duration;
 
@@ -82,7 +83,8 @@ const HOLDS_MAX: u8 = 6;
 /// Jitter adds at most a tenth, so that not all hosts of one firewall are probed at once.
 const JITTER: f64 = 0.1;
 
-/// How long the row is kept after its hold has ended, so that a crawl of every night sends its one probe. Then it takes a whole row again.
+/// How long the row is kept after its hold has ended, so that a crawl of every night sends its one probe.
+/// Then it takes a whole row again.
 const KEPT_AFTER_HOLD: Duration = Duration::from_secs(86_400);
 
 impl RefusalRow {
@@ -140,7 +142,8 @@ impl RefusalRow {
         Some(Self { since, responses, status, by, began: now, until, holds, recognised: self.recognised })
     }
 
-    /// Another process has sent something since the hold ended. If that had been refused, the hold would be longer.
+    /// Another process has sent something since the hold ended. If that had been refused, the hold would be
+    /// longer.
     pub(crate) fn probed_elsewhere(&self, last_of_others: Moment, now: Moment) -> Self {
         let is_probed = self.was_held() && self.until <= now && last_of_others > self.until;
         if is_probed { Self::default() } else { *self }

@@ -1,8 +1,9 @@
-//! Renewals that travel together: the leases of a process that are due at about the same time are renewed in one call.
+//! Renewals that travel together: the leases of a process that are due at about the same time are renewed in
+//! one call.
 //!
-//! The first lease that is due waits an eighth of its life for others. All that were renewed together are due together the next time, so the calls
-//! of a process do not grow with the number of its hosts. What cannot wait, as a backoff that must be saved, is said at once, and then
-//! the host leaves the renewal.
+//! The first lease that is due waits an eighth of its life for others. All that were renewed together are due
+//! together the next time, so the calls of a process do not grow with the number of its hosts. What cannot
+//! wait, as a backoff that must be saved, is said at once, and then the host leaves the renewal.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

@@ -1,7 +1,8 @@
 //! Reports: when a host is free next, and what happened to it.
 //!
-//! All of it looks at the hosts as they are and changes nothing. A frontier that holds many hosts asks for the next time of each
-//! instead of sleeping in a call; a report at the end of a crawl needs sums, so there are counters and never a list per request.
+//! All of it looks at the hosts as they are and changes nothing. A frontier that holds many hosts asks for
+//! the next time of each instead of sleeping in a call; a report at the end of a crawl needs sums, so there
+//! are counters and never a list per request.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use crate::denied::DenialCause;
 use crate::{Host, Refusal, Stats, WallMillis};
 
 impl Pacer {
-    /// When this URL could go out, without waiting and without reserving anything. Asks this process only, not the shared store.
-    /// Refuses as [`acquire`](Self::acquire) does, but never defers.
+    /// When this URL could go out, without waiting and without reserving anything. Asks this process only,
+    /// not the shared store. Refuses as [`acquire`](Self::acquire) does, but never defers.
     pub(crate) fn next_slot(&self, url: &Url, crawl_delay: Duration) -> Result<NextSlot, DenialCause> {
         let now = self.now()?;
         let (key, terms) = self.key_and_terms(url, crawl_delay)?;

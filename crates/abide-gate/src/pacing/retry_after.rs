@@ -26,8 +26,8 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 /// passed, a negative number, words and an empty field are not usable: a server that answers 429 and means
 /// "now" is not believed.
 ///
-/// A date is counted from the response's own `Date` if that parses and is within a day of `wall`, so that a server whose
-/// clock is wrong still gets the time it meant; else from `wall`.
+/// A date is counted from the response's own `Date` if that parses and is within a day of `wall`, so that a
+/// server whose clock is wrong still gets the time it meant; else from `wall`.
 ///
 /// ```
 /// # use std::time::Duration;

@@ -1,8 +1,9 @@
 //! What the first bytes of an HTML document are made of, as far as a gatekeeper's page is known by it.
 //!
-//! Words prove nothing: an article may quote a whole challenge page. So a marker has a place, in the head, at the beginning of the body, in a
-//! heading, where a quotation does not stand, and what stands in elements that quote (`pre`, `code`, `article` and the like) is passed over.
-//! This is no parser of HTML: what it does not understand matches nothing.
+//! Words prove nothing: an article may quote a whole challenge page. So a marker has a place, in the head, at
+//! the beginning of the body, in a heading, where a quotation does not stand, and what stands in elements
+//! that quote (`pre`, `code`, `article` and the like) is passed over. This is no parser of HTML: what it does
+//! not understand matches nothing.
 
 use memchr::memchr;
 use memchr::memmem::find;

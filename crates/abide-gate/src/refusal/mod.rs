@@ -1,8 +1,10 @@
-//! Whether a response is a refusal by what stands before a site: the challenge or the block page of a firewall or a CDN.
+//! Whether a response is a refusal by what stands before a site: the challenge or the block page of a
+//! firewall or a CDN.
 //!
-//! Such a response is neither the page nor the site's robots.txt, whatever its status. It is known by a field that such a network sets on these
-//! alone, or by the markup of the page. The rows are in `gatekeepers.tsv`, each with its source. A false alarm is worse than a row that is
-//! missing: what is not known here still counts by its status ([`pacing`](crate::pacing)).
+//! Such a response is neither the page nor the site's robots.txt, whatever its status. It is known by a field
+//! that such a network sets on these alone, or by the markup of the page. The rows are in `gatekeepers.tsv`,
+//! each with its source. A false alarm is worse than a row that is missing: what is not known here still
+//! counts by its status ([`pacing`](crate::pacing)).
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -98,7 +100,8 @@ impl Refusal {
             && GATEKEEPERS.iter().any(|row| !row.markers.is_empty() && row.may_be(status, headers))
     }
 
-    /// Whether a response is a refusal by the `start` of its body, codings undone: of [`REFUSAL_LOOKED_AT`] bytes, or of as many as are at hand.
+    /// Whether a response is a refusal by the `start` of its body, codings undone: of [`REFUSAL_LOOKED_AT`]
+    /// bytes, or of as many as are at hand.
     pub fn in_body(status: StatusCode, headers: &HeaderMap, start: &[u8]) -> Option<Self> {
         if !is_html(status, headers) {
             return None;

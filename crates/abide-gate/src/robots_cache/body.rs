@@ -1,6 +1,7 @@
 //! Reading a robots.txt up to the parsing limit (RFC 9309 §2.5).
 //!
-//! A hostile body is endless, cut short, or a bomb. Memory is bounded by the limit, and a short body never parsed: what is missing may disallow.
+//! A hostile body is endless, cut short, or a bomb. Memory is bounded by the limit, and a short body never
+//! parsed: what is missing may disallow.
 
 use std::time::Duration;
 
@@ -13,19 +14,22 @@ use crate::coding::DecodedBody;
 use crate::robots_cache::fetch::{FetchBody, FetchError};
 use crate::{Coding, Failure};
 
-/// The decoded body. It counts as read only when its whole coded stream was consumed: a gzip member left over may be what disallows.
+/// The decoded body. It counts as read only when its whole coded stream was consumed: a gzip member left over
+/// may be what disallows.
 pub(crate) fn decoded(body: FetchBody, coding: Option<Coding>) -> FetchBody {
     let Some(coding) = coding else { return body };
     DecodedBody::new(body, coding, |why| FetchError::new(Failure::Body, why)).strict().boxed_unsync()
 }
 
-/// A body of more bytes than this waits for one of [`LARGE_BODIES_MAX`] places before it grows: nearly all robots.txt are shorter.
+/// A body of more bytes than this waits for one of [`LARGE_BODIES_MAX`] places before it grows: nearly all
+/// robots.txt are shorter.
 const SMALL_BODY_MAX: usize = 16 * 1024;
-/// With the limit of a body, this bounds the memory of those that are read, to 32 MiB by default: fetches are many, because most only wait.
+/// With the limit of a body, this bounds the memory of those that are read, to 32 MiB by default: fetches are
+/// many, because most only wait.
 pub(crate) const LARGE_BODIES_MAX: usize = 64;
 
-/// Whole lines of at most `limit` bytes, and whether there was more. At most two bytes more are read, and the rest is dropped unread. Any error
-/// before that is an error. `Content-Length` allocates nothing.
+/// Whole lines of at most `limit` bytes, and whether there was more. At most two bytes more are read, and the
+/// rest is dropped unread. Any error before that is an error. `Content-Length` allocates nothing.
 pub(crate) async fn read(
     mut body: FetchBody,
     limit: usize,
@@ -81,8 +85,9 @@ fn append(read: &mut Vec<u8>, data: &[u8], len_max: usize) {
     read.extend_from_slice(data);
 }
 
-/// Cuts `read`, which is longer than the limit, at its last line end. What follows the limit shows whether the last line is complete. A line
-/// that the limit cuts is dropped, because it could be the `Allow: /` of `Allow: /x`.
+/// Cuts `read`, which is longer than the limit, at its last line end. What follows the limit shows whether
+/// the last line is complete. A line that the limit cuts is dropped, because it could be the `Allow: /` of
+/// `Allow: /x`.
 pub(super) fn cut(mut read: Vec<u8>, limit: usize) -> Vec<u8> {
     // U+0A41 has a byte that is a line feed in ASCII.
     let (units, _) = read.as_chunks::<2>();

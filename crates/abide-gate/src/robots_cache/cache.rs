@@ -1,7 +1,8 @@
-//! The robots.txt cache as the gate uses it: an entry from memory if one may be used, else a fetch that all callers share.
+//! The robots.txt cache as the gate uses it: an entry from memory if one may be used, else a fetch that all
+//! callers share.
 //!
-//! A crawler checks robots.txt before every request, so nearly every check must find its entry in memory, and callers that wait for the same
-//! robots.txt must share one fetch, which is in `fetch_task.rs`.
+//! A crawler checks robots.txt before every request, so nearly every check must find its entry in memory, and
+//! callers that wait for the same robots.txt must share one fetch, which is in `fetch_task.rs`.
 //!
 //! moka keeps the entries, by weight. It knows nothing of their times.
 
@@ -30,8 +31,9 @@ use crate::robots_cache::single_flight::SingleFlight;
 use crate::robots_cache::{RobotsEntry, RobotsPolicy, RobotsRecord, RobotsStore};
 use crate::{Clock, DeniedKind, Origin, Stats, SystemClock, WallMillis};
 
-/// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that wait, used while it is fresh, and
-/// kept through outages. One per process and file, behind an [`Arc`], because its fetches outlive their callers.
+/// The access results of RFC 9309 §2.3–2.4: the robots.txt of each origin, fetched once for all callers that
+/// wait, used while it is fresh, and kept through outages. One per process and file, behind an [`Arc`],
+/// because its fetches outlive their callers.
 pub(crate) struct RobotsCache {
     pub(super) tokens: Vec<ProductToken>,
     pub(super) fetch: Arc<dyn Fetch>,
@@ -77,13 +79,15 @@ impl RobotsCache {
         }
     }
 
-    /// The entry of the origin: from memory, or by one fetch for all callers that wait, which goes on if this future is dropped. Refused if
-    /// robots.txt could not be requested now; then nothing may be fetched from the origin, either. Within a tokio runtime only.
+    /// The entry of the origin: from memory, or by one fetch for all callers that wait, which goes on if this
+    /// future is dropped. Refused if robots.txt could not be requested now; then nothing may be fetched from
+    /// the origin, either. Within a tokio runtime only.
     pub(crate) async fn get(self: &Arc<Self>, origin: &Origin) -> Result<Arc<RobotsEntry>, DenialCause> {
         self.get_within(origin, &mut { Duration::MAX }).await
     }
 
-    /// The same, if its request does not wait for permits longer than what is `left`, from which the wait is taken. Time on the wire does not count.
+    /// The same, if its request does not wait for permits longer than what is `left`, from which the wait is
+    /// taken. Time on the wire does not count.
     pub(crate) async fn get_within(
         self: &Arc<Self>,
         origin: &Origin,
@@ -133,7 +137,8 @@ impl RobotsCache {
         }
     }
 
-    /// Fetches what is not in memory of these origins, as many at a time as the policy allows, and waits for all.
+    /// Fetches what is not in memory of these origins, as many at a time as the policy allows, and waits for
+    /// all.
     pub(crate) async fn prefetch(self: &Arc<Self>, origins: impl IntoIterator<Item = Origin>) {
         let mut waiting = JoinSet::new();
         for origin in origins {
@@ -147,7 +152,8 @@ impl RobotsCache {
         while waiting.join_next().await.is_some() {}
     }
 
-    /// Expires the origin's entry, so that its next use fetches. The last good copy stays, and is used at once while the origin is known to fail.
+    /// Expires the origin's entry, so that its next use fetches. The last good copy stays, and is used at
+    /// once while the origin is known to fail.
     pub(crate) async fn invalidate(&self, origin: &Origin) {
         // Or the next use would get the stored deferral instead of a fetch.
         self.deferrals.invalidate(origin);
@@ -177,7 +183,8 @@ impl RobotsCache {
     ) -> Result<Arc<RobotsEntry>, DenialCause> {
         let (budget, mut before) = (*left, None);
         loop {
-            // Cloned, because a borrow locks the channel; marked as seen, so that `changed` waits for the next.
+            // Cloned, because a borrow locks the channel; marked as seen, so that `changed` waits for the
+            // next.
             let FetchProgress { result, early, permit_wait } = progress.borrow_and_update().clone();
             let (waited, present) = permit_wait.at(self.clock.now());
             // Callers can join a fetch at any time: the waits of before are not their own.
@@ -224,7 +231,8 @@ impl RobotsCache {
         let own = self.entries.get(origin).map(|entry| entry.record().clone());
         let stored = self.load_record(origin).await;
         match (stored, own) {
-            // Of two that were asked for at the same time, one was invalidated, and ends earlier: that one is newer.
+            // Of two that were asked for at the same time, one was invalidated, and ends earlier: that one is
+            // newer.
             (Some(stored), Some(own)) => {
                 // What is from the future is older than anything: the clock has been set back.
                 let now = self.clock.wall();
@@ -244,9 +252,11 @@ enum Known {
     Fetch,
 }
 
-/// A caller that has no time left looks so often whether the fetch waits for a permit. The fetch itself is refused first, with a better reason.
+/// A caller that has no time left looks so often whether the fetch waits for a permit. The fetch itself is
+/// refused first, with a better reason.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
-/// How many origins may be fetched or wait for it at a time, each with 7 KB: together no more than a million known hosts. More are deferred.
+/// How many origins may be fetched or wait for it at a time, each with 7 KB: together no more than a million
+/// known hosts. More are deferred.
 const FLIGHTS_MAX: usize = 100_000;
 /// Of how many origins a deferral is kept. For others the pacer decides again, which costs no request.
 const DEFERRALS_MAX: u64 = 10_000;
@@ -260,8 +270,9 @@ impl fmt::Debug for RobotsCache {
     }
 }
 
-/// The entries, bounded by their weight: the least recently used go first. They do not expire in it: their times are checked when they are used, by the
-/// clock of the cache, and a stale one is the last good copy that an outage needs.
+/// The entries, bounded by their weight: the least recently used go first. They do not expire in it: their
+/// times are checked when they are used, by the clock of the cache, and a stale one is the last good copy
+/// that an outage needs.
 fn entries(weight_max: u64) -> Cache<Origin, Arc<RobotsEntry>> {
     // One that is heavier than the bound is kept, alone.
     let heaviest = u32::try_from(weight_max).unwrap_or(u32::MAX);
@@ -270,7 +281,8 @@ fn entries(weight_max: u64) -> Cache<Origin, Arc<RobotsEntry>> {
         .weigher(move |_, entry: &Arc<RobotsEntry>| {
             u32::try_from(entry.weight()).unwrap_or(u32::MAX).min(heaviest)
         })
-        // By recency alone, so that a new entry is always taken in: a refused one would be fetched again for every page.
+        // By recency alone, so that a new entry is always taken in: a refused one would be fetched again for
+        // every page.
         .eviction_policy(EvictionPolicy::lru())
         .build()
 }

@@ -1,7 +1,9 @@
-//! One attempt to fetch a robots.txt: from `/robots.txt` through its redirects to an outcome (RFC 9309 §2.3.1.2).
+//! One attempt to fetch a robots.txt: from `/robots.txt` through its redirects to an outcome (RFC 9309
+//! §2.3.1.2).
 //!
-//! The one loop over redirects: it counts them and keeps one deadline for all. What a response means is decided in `outcome.rs`, and
-//! where it leads in `redirect.rs`; each hop is checked and paced behind [`Fetch`](super::Fetch).
+//! The one loop over redirects: it counts them and keeps one deadline for all. What a response means is
+//! decided in `outcome.rs`, and where it leads in `redirect.rs`; each hop is checked and paced behind
+//! [`Fetch`](super::Fetch).
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -25,10 +27,12 @@ use crate::{BoxFuture, Coding, Failure, Origin, REFUSAL_LOOKED_AT, Refusal};
 #[derive(Debug, Clone)]
 pub(super) struct DeferredFetch {
     pub(super) why: Box<DenialCause>,
-    /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be in vain.
+    /// An earlier hop was sent, and redirected to a host that is backed off: sending it again now would be
+    /// in vain.
     pub(super) sent: bool,
-    /// How far it came: the next attempt begins with the last of these URLs. If each began at the first one, a redirect to the same host would
-    /// always be deferred where the delay is longer than a request may wait.
+    /// How far it came: the next attempt begins with the last of these URLs. If each began at the first one,
+    /// a redirect to the same host would always be deferred where the delay is longer than a request may
+    /// wait.
     visited: Arc<Vec<Url>>,
 }
 
@@ -93,7 +97,8 @@ impl<'a> Chain<'a> {
             asked_again: false,
             sent: false,
             permit_wait,
-            // Drawn before the reply is there, because the pacer backs the host off as soon as it has the head.
+            // Drawn before the reply is there, because the pacer backs the host off as soon as it has the
+            // head.
             throttle: previous.and_then(|record| record.next_throttle(cache.jitter.draw(), policy)),
             stored: Arc::default(),
         }
@@ -141,8 +146,8 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// The copy, if it has validators that are used now, and for the URL that it came from alone: they mean nothing elsewhere. So a request that
-    /// follows an unasked 304 has none either.
+    /// The copy, if it has validators that are used now, and for the URL that it came from alone: they mean
+    /// nothing elsewhere. So a request that follows an unasked 304 has none either.
     fn confirmable(&self) -> Option<&'a GoodCopy> {
         let is_its_url = |copy: &&GoodCopy| match copy.redirected_to.as_deref() {
             Some(url) => url == self.here(),
@@ -171,7 +176,8 @@ impl<'a> Chain<'a> {
             ..RobotsRequest::new(self.here().clone(), self.budget)
         };
         self.cache.count(1, |stats| &mut stats.robots_requests);
-        // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does not.
+        // The budget is kept by `Fetch`, which knows when the slot was there; this only ends one that does
+        // not.
         let patience =
             self.budget.saturating_add(self.cache.policy.slot_wait_max).saturating_add(SLOT_WAIT_MARGIN);
         let late = |_| Err(FetchError::new(Failure::Timeout, "no head in time"));
@@ -196,7 +202,8 @@ impl<'a> Chain<'a> {
         Some(StoredMeanwhile(Arc::new(look)))
     }
 
-    /// What is left of the budget, from when the request was sent: the wait for its permit is not on the wire.
+    /// What is left of the budget, from when the request was sent: the wait for its permit is not on the
+    /// wire.
     fn left(&self, reply: &RobotsResponse) -> Duration {
         self.budget.saturating_sub(self.cache.clock.now().saturating_duration_since(reply.started()))
     }
@@ -226,8 +233,9 @@ impl<'a> Chain<'a> {
         // Before the count: a redirect too many allows everything, and one to a refused place must not.
         let url = redirect::destination(self.here(), reply.headers(), &self.cache.policy)
             .map_err(|cause| FetchOutcome::Unreachable { cause, hold: reply.hold() })?;
-        // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the robots.txt file is unavailable.
-        // Without cookies a URL met twice cannot end otherwise. The first of `visited` is robots.txt, so there were as many redirects as it has URLs.
+        // §2.3.1.2: if there are more than five consecutive redirects, crawlers MAY assume that the
+        // robots.txt file is unavailable. Without cookies a URL met twice cannot end otherwise. The first of
+        // `visited` is robots.txt, so there were as many redirects as it has URLs.
         if self.visited.len() > self.cache.policy.redirects_max || self.visited.contains(&url) {
             return Err(FetchOutcome::TooManyRedirects);
         }

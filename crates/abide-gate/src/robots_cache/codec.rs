@@ -1,9 +1,12 @@
-//! The stored form of a record: a version, the fields in the encoding of `postcard`, and a checksum over both.
+//! The stored form of a record: a version, the fields in the encoding of `postcard`, and a checksum over
+//! both.
 //!
-//! Stores keep records for months, on disks that flip bits and next to other versions of abide. Whatever is wrong with one (the version, the
-//! checksum, a value that cannot be, bytes left over) makes it *absent*: it is fetched again. Reading never panics, and a record has one form only.
+//! Stores keep records for months, on disks that flip bits and next to other versions of abide. Whatever is
+//! wrong with one (the version, the checksum, a value that cannot be, bytes left over) makes it *absent*: it
+//! is fetched again. Reading never panics, and a record has one form only.
 //!
-//! What is stored is [`Stored`], and not [`RobotsRecord`] itself, so that the record can change in memory without another version of its stored form.
+//! What is stored is [`Stored`], and not [`RobotsRecord`] itself, so that the record can change in memory
+//! without another version of its stored form.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -22,7 +25,8 @@ const VERSION: u8 = 3;
 /// Of the checksum, which is CRC-32 (IEEE 802.3): it finds every flipped bit and every burst of up to 32.
 const CHECKSUM_LEN: usize = 4;
 
-/// The fields of a record, in the order in which they are stored. Times are milliseconds, and a lifetime is seconds.
+/// The fields of a record, in the order in which they are stored. Times are milliseconds, and a lifetime is
+/// seconds.
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
     origin: &'a str,
@@ -67,7 +71,8 @@ impl RobotsRecord {
         bytes
     }
 
-    /// The record in `bytes`, or `None` if it is not exactly one that [`encode`](Self::encode) of this version made.
+    /// The record in `bytes`, or `None` if it is not exactly one that [`encode`](Self::encode) of this
+    /// version made.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (sealed, checksum) = bytes.split_last_chunk::<CHECKSUM_LEN>()?;
         let (&version, fields) = sealed.split_first()?;
@@ -83,7 +88,8 @@ impl RobotsRecord {
             attempt: LastAttempt::boxed(stored.last, stored.outage),
             copy: stored.copy.map(StoredCopy::into_copy).transpose().ok()?,
         };
-        // Origins and URLs that we would have written otherwise, numbers in more bytes than they need, bytes left over: not ours.
+        // Origins and URLs that we would have written otherwise, numbers in more bytes than they need, bytes
+        // left over: not ours.
         (record.can_be() && record.encode() == bytes).then_some(record)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Compiled once and shared by all requests to the origin, so that a check neither parses nor allocates.
 //!
-//! Its times are checked when it is used, not by a timer: an unused host costs nothing, and a clock that jumps costs a fetch and opens nothing.
+//! Its times are checked when it is used, not by a timer: an unused host costs nothing, and a clock that
+//! jumps costs a fetch and opens nothing.
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,7 +48,8 @@ pub enum Source {
 
 /// The rules of one origin, with all that explains them.
 ///
-/// Made once per fetch and shared. It never makes a request, and [`is_allowed`](Self::is_allowed) does not allocate.
+/// Made once per fetch and shared. It never makes a request, and [`is_allowed`](Self::is_allowed) does not
+/// allocate.
 ///
 /// ```
 /// use abide_gate::robots_cache::RobotsEntry;
@@ -58,7 +60,8 @@ pub enum Source {
 /// ```
 pub struct RobotsEntry {
     record: RobotsRecord,
-    /// Those of the copy's text, if it applies. Here too, because a check reads them: by way of the text it would wait for memory once more.
+    /// Those of the copy's text, if it applies. Here too, because a check reads them: by way of the text it
+    /// would wait for memory once more.
     pub(crate) rules: Option<Rules>,
     was_fresh: bool,
     /// Without a copy, an outage allows everything.
@@ -95,7 +98,8 @@ impl RobotsEntry {
     /// What to do with this entry at `now`; `None` if it must be compiled again, because it has become stale.
     pub(super) fn next(&self, now: WallMillis) -> Option<Reuse> {
         match self.record.reuse(now) {
-            // Too many redirects allow everything while they are fresh; in an outage the last good copy applies after that.
+            // Too many redirects allow everything while they are fresh; in an outage the last good copy
+            // applies after that.
             Reuse::Use | Reuse::UseAndRefresh if self.record.is_fresh(now) != self.was_fresh => None,
             next => Some(next),
         }
@@ -213,7 +217,8 @@ impl RobotsEntry {
         self.copy().is_some_and(GoodCopy::is_truncated)
     }
 
-    /// Whether the document is HTML without a rule line, such as an error page or a challenge. It allows everything.
+    /// Whether the document is HTML without a rule line, such as an error page or a challenge. It allows
+    /// everything.
     pub fn is_not_text(&self) -> bool {
         self.copy().is_some_and(|copy| copy.html)
     }
@@ -230,15 +235,16 @@ impl RobotsEntry {
         &self.record
     }
 
-    /// How many bytes it takes in the cache at most: with its text, which other hosts may have as well. If that counted for one of them only, it would
-    /// not be counted any more when this one is forgotten.
+    /// How many bytes it takes in the cache at most: with its text, which other hosts may have as well. If
+    /// that counted for one of them only, it would not be counted any more when this one is forgotten.
     pub(super) fn weight(&self) -> usize {
         let text = self.record.copy().map_or(0, |copy| copy.text.weight());
         self.record.weight_without_body().saturating_add(ENTRY_WEIGHT).saturating_add(text)
     }
 }
 
-/// What an entry takes besides its record: the head of its block, its place in the cache, and what an allocator adds.
+/// What an entry takes besides its record: the head of its block, its place in the cache, and what an
+/// allocator adds.
 const ENTRY_WEIGHT: usize = 360;
 
 impl fmt::Debug for RobotsEntry {
@@ -266,7 +272,8 @@ const FUTURE_MAX: Duration = Duration::from_secs(5 * 60);
 pub(crate) const NEXT_TRY_MAX: Duration = Duration::from_secs(27 * 60 * 60);
 
 impl RobotsRecord {
-    /// Whether the last answer still counts: never for more than 24 hours (§2.4), and not if the clock was set back.
+    /// Whether the last answer still counts: never for more than 24 hours (§2.4), and not if the clock was
+    /// set back.
     pub(crate) fn is_fresh(&self, now: WallMillis) -> bool {
         now < self.fresh_until && now.since(self.asked_at) < LIFETIME_MAX && !self.is_from_the_future(now)
     }
@@ -280,7 +287,8 @@ impl RobotsRecord {
             (true, true) => Reuse::UseAndRefresh,
             // §2.4: not more than 24 hours, unless the robots.txt is unreachable.
             (false, _) if !is_failing => Reuse::Fetch,
-            // Whether it still fails is unknown: every schedule would have tried again by now, or a wrong clock has dated the last attempt.
+            // Whether it still fails is unknown: every schedule would have tried again by now, or a wrong
+            // clock has dated the last attempt.
             (false, _) if now.since(self.asked_at) >= NEXT_TRY_MAX => Reuse::Fetch,
             (false, _) if self.is_from_the_future(now) => Reuse::Fetch,
             (false, false) => Reuse::Use,
@@ -295,17 +303,19 @@ impl RobotsRecord {
             || self.copy.as_ref().is_some_and(|copy| copy.fetched_at.max(copy.validated_at) > latest)
     }
 
-    /// Where the rules come from, if the record is used. `outage_allows`: so does an outage by now, without a copy.
+    /// Where the rules come from, if the record is used. `outage_allows`: so does an outage by now, without a
+    /// copy.
     fn source(&self, is_fresh: bool, outage_allows: bool) -> Source {
         match (self.last(), &self.copy) {
             (LastResult::Rules, Some(copy)) if copy.validated_at > copy.fetched_at => Source::Revalidated,
             (LastResult::Rules, Some(_)) => Source::Fresh,
-            // Stricter: after what is temporary or asks to wait, which alone leaves a copy, the file has not been taken away.
+            // Stricter: after what is temporary or asks to wait, which alone leaves a copy, the file has not
+            // been taken away.
             (LastResult::Unavailable(_), Some(_)) => Source::LastGood,
             (LastResult::Unavailable(status), None) if is_fresh => Source::Unavailable(status),
             (LastResult::TooManyRedirects, _) if is_fresh => Source::TooManyRedirects,
-            // §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of time crawlers MAY assume that
-            // it is unavailable, or continue to use a cached copy.
+            // §2.3.1.4: an undefined robots.txt means complete disallow. After a reasonably long period of
+            // time crawlers MAY assume that it is unavailable, or continue to use a cached copy.
             (_, Some(_)) => Source::LastGood,
             (_, None) if outage_allows => Source::LongOutage,
             (LastResult::Unreachable(cause), None) => Source::Unreachable(cause),

@@ -1,6 +1,8 @@
-//! The transport of robots.txt: the trait that an HTTP client implements, its request, its response and its error.
+//! The transport of robots.txt: the trait that an HTTP client implements, its request, its response and its
+//! error.
 //!
-//! The gate has no HTTP client. One request is one hop: the caller counts redirects, and its pacing comes before this trait (`paced.rs`).
+//! The gate has no HTTP client. One request is one hop: the caller counts redirects, and its pacing comes
+//! before this trait (`paced.rs`).
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -30,15 +32,18 @@ use crate::robots_cache::outcome::coding;
 use crate::text::Escaped;
 use crate::{BoxFuture, Failure, WallMillis};
 
-/// The body of a robots.txt, as it comes: in the coding that the reply's `Content-Encoding` names, which is taken off by the caller.
+/// The body of a robots.txt, as it comes: in the coding that the reply's `Content-Encoding` names, which is
+/// taken off by the caller.
 pub(crate) type FetchBody = UnsyncBoxBody<Bytes, FetchError>;
 
 /// Sends one request for a robots.txt.
 ///
-/// An implementation sends exactly one GET, again only if [`FetchError::with_repetition`] asked for it, and **never follows a redirect**: hops are counted, checked and filed by the caller (RFC 9309
-/// §2.3.1.2). It sends the crawler's own User-Agent and [`RobotsRequest::headers`], but no cookies, credentials, Referer or Range. It returns the
-/// body **as the server sent it**, with its `Content-Encoding`: decoders of clients lose what follows the first gzip member. Before it sends,
-/// it refuses addresses that must not be contacted ([`AddressGuard`](crate::AddressGuard)). It has [`RobotsRequest::budget`] of time for the
+/// An implementation sends exactly one GET, again only if [`FetchError::with_repetition`] asked for it, and
+/// **never follows a redirect**: hops are counted, checked and filed by the caller (RFC 9309 §2.3.1.2). It
+/// sends the crawler's own User-Agent and [`RobotsRequest::headers`], but no cookies, credentials, Referer or
+/// Range. It returns the body **as the server sent it**, with its `Content-Encoding`: decoders of clients
+/// lose what follows the first gzip member. Before it sends, it refuses addresses that must not be contacted
+/// ([`AddressGuard`](crate::AddressGuard)). It has [`RobotsRequest::budget`] of time for the
 /// head ([`on_the_wire`] keeps it); the caller keeps the body's.
 ///
 /// ```
@@ -134,7 +139,8 @@ impl RobotsRequest {
         !self.validators.is_empty()
     }
 
-    /// The time that is left on the wire, from connecting to the last byte. Waiting for a permit does not count.
+    /// The time that is left on the wire, from connecting to the last byte. Waiting for a permit does not
+    /// count.
     pub fn budget(&self) -> Duration {
         self.budget
     }
@@ -144,13 +150,15 @@ impl RobotsRequest {
         self.hop
     }
 
-    /// The same request with these fields, such as a signature, for another file that is fetched in the way of a robots.txt.
+    /// The same request with these fields, such as a signature, for another file that is fetched in the way
+    /// of a robots.txt.
     #[must_use]
     pub fn with_fields(self, fields: HeaderMap) -> Self {
         Self { fields, ..self }
     }
 
-    /// The header fields to send besides the crawler's own User-Agent: `Accept`, `Accept-Encoding`, the validators, and the signature.
+    /// The header fields to send besides the crawler's own User-Agent: `Accept`, `Accept-Encoding`, the
+    /// validators, and the signature.
     pub fn headers(&self) -> HeaderMap {
         let mut headers = self.fields.clone();
         // abide decodes robots.txt itself, to the last byte, so it names the codings, and not the client.
@@ -167,8 +175,9 @@ impl RobotsRequest {
 }
 
 impl RobotsRequest {
-    /// Whether another process has fetched this robots.txt while the request waited for its permit: they wait for the lease of one host, and the
-    /// first that gets it fetches for all. Whose permit came at once has waited for none.
+    /// Whether another process has fetched this robots.txt while the request waited for its permit: they wait
+    /// for the lease of one host, and the first that gets it fetches for all. Whose permit came at once has
+    /// waited for none.
     pub(crate) async fn is_stored_meanwhile(&self) -> bool {
         match &self.stored_meanwhile {
             Some(StoredMeanwhile(look)) if !self.permit_wait.lock().total.is_zero() => look().await,
@@ -232,8 +241,8 @@ impl PermitWait {
 }
 
 /// `ETag` and `Last-Modified` of a copy, as the server wrote them (RFC 9110 §8.8).
-/// Packed, because a million are kept: the entity tag, a mark, and the date, in four bytes where it is written as all servers should. So they
-/// are in place for tags of up to 25 bytes. Empty: none.
+/// Packed, because a million are kept: the entity tag, a mark, and the date, in four bytes where it is
+/// written as all servers should. So they are in place for tags of up to 25 bytes. Empty: none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Validators(pub(super) ShortText<30>);
 
@@ -251,7 +260,8 @@ const SECONDS: u8 = 0;
 const TEXT: u8 = 1;
 
 impl Validators {
-    /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a header field are left out.
+    /// Validators from the two field values. Values that are empty, over 1,024 bytes, or could not stand in a
+    /// header field are left out.
     pub(crate) fn new(etag: Option<&[u8]>, last_modified: Option<&[u8]>) -> Self {
         let can_be_kept = |value: &&[u8]| {
             (1..=VALIDATOR_LEN_MAX).contains(&value.len()) && HeaderValue::from_bytes(value).is_ok()
@@ -295,8 +305,9 @@ impl Validators {
         self.0.as_bytes().is_empty()
     }
 
-    /// Whether they can tell one version of a file from another. Reproducible images give all files one time, of 1970 or 1980, and many servers make
-    /// the entity tag of the time and the size: a file that changes within its length has the validators of before.
+    /// Whether they can tell one version of a file from another. Reproducible images give all files one time,
+    /// of 1970 or 1980, and many servers make the entity tag of the time and the size: a file that changes
+    /// within its length has the validators of before.
     pub(crate) fn can_change(&self) -> bool {
         let date = self.last_modified().and_then(|date| parse_http_date(str::from_utf8(&date).ok()?).ok());
         let is_of_the_web = |time: SystemTime| {
@@ -319,8 +330,9 @@ impl Validators {
 /// 1 January 1995, in seconds. No robots.txt that is served is older: the first ones are of 1994.
 const WEB_BEGAN: u64 = 788_918_400;
 
-/// Whether an entity tag is made of a time and a size alone, as nginx (`"65f2c1a3-12c"`, in seconds) and Apache (`"12c-613a2f8d0c2c0"`, in
-/// microseconds) write it, in hexadecimal digits, and of no time in which there was a web.
+/// Whether an entity tag is made of a time and a size alone, as nginx (`"65f2c1a3-12c"`, in seconds) and
+/// Apache (`"12c-613a2f8d0c2c0"`, in microseconds) write it, in hexadecimal digits, and of no time in which
+/// there was a web.
 fn is_of_an_old_time(etag: &[u8]) -> bool {
     let Ok(text) = str::from_utf8(etag) else { return false };
     let text = text.trim_start_matches("W/").trim_matches('"');
@@ -396,8 +408,8 @@ impl RobotsResponse {
         self.backed_off_until
     }
 
-    /// Reads the body without its content coding: at most so many bytes, to the end of the last whole line, and whether there were more. At most 64
-    /// long bodies are read at a time.
+    /// Reads the body without its content coding: at most so many bytes, to the end of the last whole line,
+    /// and whether there were more. At most 64 long bodies are read at a time.
     ///
     /// # Errors
     /// The body broke off, or is in a coding that is not known.
@@ -425,7 +437,8 @@ impl fmt::Debug for RobotsResponse {
 
 /// Why there was no head, or why the body ended early.
 ///
-/// The text is for people, escaped and cut when shown. It must contain no user information or credentials: remove the URL of reqwest's errors.
+/// The text is for people, escaped and cut when shown. It must contain no user information or credentials:
+/// remove the URL of reqwest's errors.
 ///
 /// ```
 /// use abide_gate::Failure;
@@ -467,8 +480,9 @@ impl FetchError {
         Self { why: NoResponse::StoredMeanwhile, text, may_be_repeated: false }
     }
 
-    /// Whether the request goes out once more, under the same permit: because a connection that was kept from a request before was closed before
-    /// there was a response (RFC 9112 §9.3.1), or because the server wants another version of HTTP, which the transport uses from now on.
+    /// Whether the request goes out once more, under the same permit: because a connection that was kept from
+    /// a request before was closed before there was a response (RFC 9112 §9.3.1), or because the server wants
+    /// another version of HTTP, which the transport uses from now on.
     #[must_use]
     pub fn with_repetition(self, may_be_repeated: bool) -> Self {
         Self { may_be_repeated, ..self }
@@ -479,7 +493,8 @@ impl FetchError {
         self.may_be_repeated
     }
 
-    /// What went wrong; `None` if nothing was sent, because the request was deferred, or is not needed any more.
+    /// What went wrong; `None` if nothing was sent, because the request was deferred, or is not needed any
+    /// more.
     pub fn failure(&self) -> Option<Failure> {
         match self.why {
             NoResponse::Failed(failure) => Some(failure),

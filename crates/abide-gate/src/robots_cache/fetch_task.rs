@@ -1,7 +1,9 @@
 //! One fetch of a robots.txt, for all callers that wait for it.
 //!
-//! A task that belongs to no caller loads the record from the store, or runs the redirect chain and makes the next record from its outcome.
-//! Of several processes the one that has the lease of the host fetches; the others look at the store when they have it. It decides nothing itself: `entry.rs`, `outcome.rs` and `record.rs` do.
+//! A task that belongs to no caller loads the record from the store, or runs the redirect chain and makes the
+//! next record from its outcome. Of several processes the one that has the lease of the host fetches; the
+//! others look at the store when they have it. It decides nothing itself: `entry.rs`, `outcome.rs` and
+//! `record.rs` do.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,11 +31,13 @@ pub(super) struct FetchProgress {
     pub(super) permit_wait: PermitWait,
 }
 
-/// When a caller may come back for whose fetch there is no room. As long as the default deadline: the fetches on the wire now have ended then.
+/// When a caller may come back for whose fetch there is no room. As long as the default deadline: the fetches
+/// on the wire now have ended then.
 const FULL_WAIT: Duration = Duration::from_secs(30);
 
 impl RobotsCache {
-    /// The progress of the fetch for `origin`, which begins if there is none. `is_background`: no caller waits for it.
+    /// The progress of the fetch for `origin`, which begins if there is none. `is_background`: no caller
+    /// waits for it.
     pub(super) fn join(
         self: &Arc<Self>,
         origin: &Origin,
@@ -127,7 +131,8 @@ impl RobotsCache {
         // Kept until the record is published, so that its text is compiled once.
         let compiled = self.compiled(record.clone());
         let record = record.outlasting(compiled.crawl_delay(), at);
-        // Saved first: the lease of the host may go to another process at any time, which looks for the record then.
+        // Saved first: the lease of the host may go to another process at any time, which looks for the
+        // record then.
         self.save_record(&record).await;
         let entry = self.publish(record);
         self.count(1, |stats| match entry.record().last() {

@@ -1,6 +1,8 @@
-//! Equal texts once: the bodies of robots.txt and their compiled rules, shared by all hosts that send the same.
+//! Equal texts once: the bodies of robots.txt and their compiled rules, shared by all hosts that send the
+//! same.
 //!
-//! Hosters and shop systems give the same robots.txt to thousands of hosts. A text lives as long as an entry uses it. Rules are shared within one cache only: they are compiled for its product tokens.
+//! Hosters and shop systems give the same robots.txt to thousands of hosts. A text lives as long as an entry
+//! uses it. Rules are shared within one cache only: they are compiled for its product tokens.
 
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -17,7 +19,8 @@ pub(super) struct RobotsText {
     pub(super) rules: Option<Rules>,
 }
 
-/// What a text takes besides its bytes: this block, the heads of the other two, its place here, and what an allocator adds.
+/// What a text takes besides its bytes: this block, the heads of the other two, its place here, and what an
+/// allocator adds.
 const TEXT_WEIGHT: usize = 160;
 
 impl RobotsText {

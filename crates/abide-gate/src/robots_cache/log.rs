@@ -1,6 +1,8 @@
-//! The `tracing` events of the robots.txt cache (feature `tracing`). They contain origins only, never a URL, a body or a header field.
+//! The `tracing` events of the robots.txt cache (feature `tracing`). They contain origins only, never a URL,
+//! a body or a header field.
 //!
-//! Here and not where things happen, so that what is logged can be read in one go, beside `docs/observability.md`, which lists the names.
+//! Here and not where things happen, so that what is logged can be read in one go, beside
+//! `docs/observability.md`, which lists the names.
 
 #![cfg_attr(not(feature = "tracing"), allow(unused_imports, unused_variables, reason = "nothing is logged"))]
 
@@ -52,8 +54,8 @@ pub(crate) fn asked(entry: &RobotsEntry) {
     }
 }
 
-/// A broad crawl meets an unreachable robots.txt every second, so each cause is a warning once in ten minutes. All are logged at debug level.
-/// Without a cause, the last good copy applies.
+/// A broad crawl meets an unreachable robots.txt every second, so each cause is a warning once in ten
+/// minutes. All are logged at debug level. Without a cause, the last good copy applies.
 #[cfg(feature = "tracing")]
 fn warn_sometimes(origin: &Origin, cause: Option<Failure>) {
     // At most one for each cause.

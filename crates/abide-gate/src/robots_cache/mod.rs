@@ -11,11 +11,13 @@
 //!                            (before each request: what has another process stored while it waited?)
 //! ```
 //!
-//! Decisions are plain functions of bytes, types and `now`: [`RobotsPolicy`] and the files outcome, redirect, freshness, record and entry. The
-//! files that await contain no rule: cache, fetch_task, chain, single_flight, store_guard. So 24 hours and 30 days are tested on a manual clock.
+//! Decisions are plain functions of bytes, types and `now`: [`RobotsPolicy`] and the files outcome, redirect,
+//! freshness, record and entry. The files that await contain no rule: cache, fetch_task, chain,
+//! single_flight, store_guard. So 24 hours and 30 days are tested on a manual clock.
 //!
 //! # Out of scope
-//! When a request may be sent: the module gets a [`Fetch`] that is already rate-limited. Parsing and matching rules: `abide_robots`.
+//! When a request may be sent: the module gets a [`Fetch`] that is already rate-limited. Parsing and matching
+//! rules: `abide_robots`.
 
 mod cache;
 
@@ -40,7 +42,8 @@ mod record;
 mod codec;
 mod store;
 
-/// What `single_flight.rs` shares its state by. `tests/parts/robots_cache/schedules.rs` includes it with another one, which tries out orders.
+/// What `single_flight.rs` shares its state by. `tests/parts/robots_cache/schedules.rs` includes it with
+/// another one, which tries out orders.
 mod sync {
     pub(crate) use std::sync::{Arc, Mutex, PoisonError};
 }

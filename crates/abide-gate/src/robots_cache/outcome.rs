@@ -1,6 +1,7 @@
 //! What a response to a robots.txt request means (RFC 9309 §2.3.1).
 //!
-//! It follows §2.3.1 in its order: the head decides, and only the body of a 2xx is read. What is not understood is unreachable, never allowed.
+//! It follows §2.3.1 in its order: the head decides, and only the body of a 2xx is read. What is not
+//! understood is unreachable, never allowed.
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ pub(crate) enum FetchOutcome {
     NotModified(GoodCopy),
     /// §2.3.1.3: the server says that there is none, and will say so for a while.
     Unavailable { status: u16, lifetime: Duration },
-    /// 408, 421, 425, or a 4xx with a Retry-After: unavailable unless there is a copy, and it may be different in a minute.
+    /// 408, 421, 425, or a 4xx with a Retry-After: unavailable unless there is a copy, and it may be
+    /// different in a minute.
     UnavailableForNow { status: u16, hold: Option<WallMillis> },
     /// 429 and its kin: unavailable unless there is a copy, and nothing is sent before the backoff has ended.
     Throttled { status: u16, hold: Option<WallMillis> },
@@ -46,8 +48,8 @@ pub(crate) enum AfterHead {
     Done(FetchOutcome),
 }
 
-/// Reads the head of a response that came at `now` and has backed its host off until `hold`, by RFC 9309 §2.3.1. The request had the validators
-/// of `copy`. A failure: robots.txt is unreachable.
+/// Reads the head of a response that came at `now` and has backed its host off until `hold`, by RFC 9309
+/// §2.3.1. The request had the validators of `copy`. A failure: robots.txt is unreachable.
 pub(crate) fn classify(
     status: StatusCode,
     headers: &HeaderMap,
@@ -65,8 +67,8 @@ pub(crate) fn classify(
         206 => return unreachable,
         // RFC 9110 §15.3.5 and §15.3.6: without content there is nothing that could be in a coding.
         204 | 205 => AfterHead::ReadBody(None),
-        // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules. What cannot be decoded, the parser
-        // cannot read: no rules would mean allow all.
+        // §2.3.1.1: if the crawler successfully downloads the file, it MUST follow the parseable rules. What
+        // cannot be decoded, the parser cannot read: no rules would mean allow all.
         200..=299 => AfterHead::ReadBody(coding(headers)?),
         // §2.3.1.2: crawlers SHOULD follow at least five consecutive redirects.
         301 | 302 | 303 | 307 | 308 => AfterHead::Follow,
@@ -79,28 +81,34 @@ pub(crate) fn classify(
             }))
         }),
         300..=399 => return Err(Failure::RedirectStatus),
-        // Stricter (`with_forbidden_unreachable`): these say "not you" or "not now" rather than "there is none".
+        // Stricter (`with_forbidden_unreachable`): these say "not you" or "not now" rather than "there is
+        // none".
         401 | 403 | 407 | 408 | 421 | 425 if policy.refusals_are_unreachable => return unreachable,
         400..=499 if policy.refusals_are_unreachable && asked.backs_off() => return unreachable,
-        // §2.3.1.3, and the host asks us to slow down: the pacer backs it off. Stricter: a copy stays in force, because the file is still there.
+        // §2.3.1.3, and the host asks us to slow down: the pacer backs it off. Stricter: a copy stays in
+        // force, because the file is still there.
         400..=499 if matches!(asked, WaitRequest::Throttle { .. }) => {
             AfterHead::Done(FetchOutcome::Throttled { status, hold })
         }
-        // §2.3.1.3, but temporary, or with a time to wait for what is not gone: fetched again soon, and a copy stays in force.
+        // §2.3.1.3, but temporary, or with a time to wait for what is not gone: fetched again soon, and a
+        // copy stays in force.
         400..=499 if asked.backs_off() || matches!(status, 408 | 421 | 425) => {
             AfterHead::Done(FetchOutcome::UnavailableForNow { status, hold })
         }
-        // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any resources.
+        // §2.3.1.3: "Unavailable" means status codes in the 400-499 range: the crawler MAY access any
+        // resources.
         400..=499 => {
             let lifetime = lifetime().unwrap_or(policy.lifetime_max);
             AfterHead::Done(FetchOutcome::Unavailable { status, lifetime })
         }
-        // §2.3.1.4: server errors, 500-599: the crawler MUST assume complete disallow. Stricter: so are statuses unknown to HTTP, and a final 1xx.
+        // §2.3.1.4: server errors, 500-599: the crawler MUST assume complete disallow. Stricter: so are
+        // statuses unknown to HTTP, and a final 1xx.
         _ => return unreachable,
     })
 }
 
-/// The content coding, unless one is named that is not taken off. Clients take `chunked` off, and may leave any other transfer coding as it is.
+/// The content coding, unless one is named that is not taken off. Clients take `chunked` off, and may leave
+/// any other transfer coding as it is.
 pub(super) fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
     let values = headers.get_all(TRANSFER_ENCODING).iter();
     let mut members = values.flat_map(|value| value.as_bytes().split(|&b| b == b',')).map(<[u8]>::trim_ascii);
@@ -111,15 +119,17 @@ pub(super) fn coding(headers: &HeaderMap) -> Result<Option<Coding>, Failure> {
     if members.all(is_taken_off) { Coding::of(headers) } else { Err(Failure::TransferCoding) }
 }
 
-/// Whether a body is still in a coding: in one that was not named, in a second one below the named one, or in what a decoding client left.
+/// Whether a body is still in a coding: in one that was not named, in a second one below the named one, or in
+/// what a decoding client left.
 pub(crate) fn looks_coded(body: &[u8]) -> bool {
     // The magic numbers of gzip (RFC 1952 §2.3.1) and zstd (RFC 8878 §3.1.1).
     if body.starts_with(&[0x1f, 0x8b]) || body.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
         return true;
     }
-    // Brotli and deflate have none. Stricter: bytes that are in neither UTF-8 nor any other text are taken for one of them, not for a text
-    // without rules, which would mean allow all. An exception is a body that has records and does not begin like such a stream: a text too
-    // short to compress is stored as it is, behind some bytes of which one occurs in no text.
+    // Brotli and deflate have none. Stricter: bytes that are in neither UTF-8 nor any other text are taken
+    // for one of them, not for a text without rules, which would mean allow all. An exception is a body that
+    // has records and does not begin like such a stream: a text too short to compress is stored as it is,
+    // behind some bytes of which one occurs in no text.
     let start = body.get(..TEXT_LEN_LOOKED_AT).unwrap_or(body);
     if !start.iter().copied().any(is_odd) || is_wide(start) {
         return false;

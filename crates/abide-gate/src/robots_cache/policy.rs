@@ -1,12 +1,14 @@
 //! The choices that RFC 9309 leaves to the crawler, with their bounds.
 //!
-//! Each default has its value and its reason here, once. Setters clamp, so that no setting goes below a limit that the RFC names.
+//! Each default has its value and its reason here, once. Setters clamp, so that no setting goes below a limit
+//! that the RFC names.
 
 use std::time::Duration;
 
 /// How robots.txt is fetched and cached: the choices that RFC 9309 §2.3–2.5 leaves to the crawler.
 ///
-/// The default follows the RFC, and is polite where the RFC leaves a choice. Options that make a crawler less polite begin with `danger_`.
+/// The default follows the RFC, and is polite where the RFC leaves a choice. Options that make a crawler less
+/// polite begin with `danger_`.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -31,14 +33,16 @@ pub struct RobotsPolicy {
     pub(crate) retry_max: Duration,
     pub(crate) body_limit: usize,
     pub(crate) deadline: Duration,
-    /// How long a fetch may wait for a place among those on the wire, and then a `Fetch` before its request is sent.
+    /// How long a fetch may wait for a place among those on the wire, and then a `Fetch` before its request
+    /// is sent.
     pub(crate) slot_wait_max: Duration,
     pub(crate) fetches_max: usize,
     pub(crate) store_timeout: Duration,
     pub(crate) memory_max: u64,
 }
 
-/// What a host without a copy becomes when it has been unreachable for long (RFC 9309 §2.3.1.4, last paragraph).
+/// What a host without a copy becomes when it has been unreachable for long (RFC 9309 §2.3.1.4, last
+/// paragraph).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum LongOutage {
     /// After 30 days and 20 counted attempts: unavailable, so everything is allowed.
@@ -46,7 +50,8 @@ pub(crate) enum LongOutage {
     Unavailable,
     /// Stricter: everything stays disallowed, however long it takes.
     Disallow,
-    /// Lenient: everything is allowed from the first failure on. Set by [`RobotsPolicy::danger_allow_when_unreachable`].
+    /// Lenient: everything is allowed from the first failure on. Set by
+    /// [`RobotsPolicy::danger_allow_when_unreachable`].
     AllowAtOnce,
 }
 
@@ -56,8 +61,8 @@ pub(crate) const BODY_LIMIT_MIN: usize = 500 * 1024;
 pub(crate) const BODY_LIMIT_MAX: usize = 16 * 1024 * 1024;
 /// §2.4: a cached version SHOULD NOT be used for more than 24 hours.
 pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-/// For a million hosts: known hosts that are forgotten are asked for robots.txt again, which is impolite, not only slow.
-/// Weighed as if no two had the same file; where a quarter are distinct, a million take 0.8 GB.
+/// For a million hosts: known hosts that are forgotten are asked for robots.txt again, which is impolite, not
+/// only slow. Weighed as if no two had the same file; where a quarter are distinct, a million take 0.8 GB.
 const MEMORY_MAX: u64 = 3 << 29;
 /// §2.3.1.2: at least five redirects are followed.
 pub(crate) const REDIRECTS_MIN: usize = 5;
@@ -85,7 +90,8 @@ impl Default for RobotsPolicy {
             deadline: Duration::from_secs(30),
             // The gate sets it to the longest wait that its pacer grants.
             slot_wait_max: Duration::from_secs(60),
-            // Each takes a socket, and few more can be open where a process may have 1,024 files, as by default.
+            // Each takes a socket, and few more can be open where a process may have 1,024 files, as by
+            // default.
             fetches_max: 512,
             store_timeout: Duration::from_secs(2),
             memory_max: MEMORY_MAX,
@@ -94,17 +100,20 @@ impl Default for RobotsPolicy {
 }
 
 impl RobotsPolicy {
-    /// The preset for those who would rather fetch too little: [`with_forbidden_unreachable`](Self::with_forbidden_unreachable).
+    /// The preset for those who would rather fetch too little:
+    /// [`with_forbidden_unreachable`](Self::with_forbidden_unreachable).
     pub fn cautious() -> Self {
         Self::default().with_forbidden_unreachable()
     }
 
-    /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425, and any 4xx that asks to wait, such as 429, are unreachable instead of unavailable.
+    /// Stricter than the RFC asks: 401, 403, 407, 408, 421, 425, and any 4xx that asks to wait, such as 429,
+    /// are unreachable instead of unavailable.
     pub fn with_forbidden_unreachable(self) -> Self {
         Self { refusals_are_unreachable: true, ..self }
     }
 
-    /// How many redirects of a robots.txt are followed, between 5 (the default) and 20. With more, it counts as unavailable.
+    /// How many redirects of a robots.txt are followed, between 5 (the default) and 20. With more, it counts
+    /// as unavailable.
     pub fn with_redirects_max(self, hops: usize) -> Self {
         // §2.3.1.2 SHOULD follow five: with fewer, rules that exist would count as unavailable.
         Self { redirects_max: hops.clamp(REDIRECTS_MIN, REDIRECTS_MAX), ..self }
@@ -117,8 +126,9 @@ impl RobotsPolicy {
         Self { follow_downgrade: follow, ..self }
     }
 
-    /// Stricter: a 2xx HTML document without one rule line is unreachable, because challenge and error pages are often sent with
-    /// status 200. Without it such a document is a robots.txt without rules (RFC 9309 §2.3.1.5).
+    /// Stricter: a 2xx HTML document without one rule line is unreachable, because challenge and error pages
+    /// are often sent with status 200. Without it such a document is a robots.txt without rules (RFC 9309
+    /// §2.3.1.5).
     pub fn with_html_unreachable(self) -> Self {
         Self { html_is_unreachable: true, ..self }
     }
@@ -135,8 +145,9 @@ impl RobotsPolicy {
         Self { long_outage: LongOutage::AllowAtOnce, ..self }
     }
 
-    /// How long a robots.txt is used: at least `shortest`, whatever `Cache-Control` says, and at most `longest`, which is never more than
-    /// 24 hours. Default: 5 minutes and 24 hours. A result is used for three of the host's delays at least, so that a page can follow it.
+    /// How long a robots.txt is used: at least `shortest`, whatever `Cache-Control` says, and at most
+    /// `longest`, which is never more than 24 hours. Default: 5 minutes and 24 hours. A result is used for
+    /// three of the host's delays at least, so that a page can follow it.
     pub fn with_lifetimes(mut self, shortest: Duration, longest: Duration) -> Self {
         // The longest first, and the shortest gives way to it: only the longest is a limit of the RFC.
         self.lifetime_max = longest.clamp(Duration::from_secs(1), LIFETIME_MAX);
@@ -144,8 +155,8 @@ impl RobotsPolicy {
         self
     }
 
-    /// When an unreachable robots.txt is fetched again: after `first`, doubling to `longest`, ±10 %. Default: 1 minute, 1 hour. `first` is
-    /// at least one second, `longest` at most 24 hours.
+    /// When an unreachable robots.txt is fetched again: after `first`, doubling to `longest`, ±10 %. Default:
+    /// 1 minute, 1 hour. `first` is at least one second, `longest` at most 24 hours.
     pub fn with_retry(mut self, first: Duration, longest: Duration) -> Self {
         // The longest first: the schedule ends at it, and `first` gives way.
         self.retry_max = longest.clamp(Duration::from_secs(1), LIFETIME_MAX);
@@ -153,12 +164,14 @@ impl RobotsPolicy {
         self
     }
 
-    /// How many decoded bytes of a robots.txt are read, between 500 KiB (RFC 9309 §2.5, the default) and 16 MiB.
+    /// How many decoded bytes of a robots.txt are read, between 500 KiB (RFC 9309 §2.5, the default) and 16
+    /// MiB.
     pub fn with_body_limit(self, bytes: usize) -> Self {
         Self { body_limit: bytes.clamp(BODY_LIMIT_MIN, BODY_LIMIT_MAX), ..self }
     }
 
-    /// How long one robots.txt may take on the wire, over all redirects, without waits for permits. Default: 30 seconds.
+    /// How long one robots.txt may take on the wire, over all redirects, without waits for permits. Default:
+    /// 30 seconds.
     pub fn with_deadline(self, deadline: Duration) -> Self {
         // A deadline of zero would make every site unreachable.
         Self { deadline: deadline.clamp(Duration::from_millis(1), Duration::from_secs(60 * 60)), ..self }
@@ -169,9 +182,10 @@ impl RobotsPolicy {
         self.deadline
     }
 
-    /// How many robots.txt a process fetches at a time, at least one; others queue in order. Default: 512. Each takes a socket. Where half of these
-    /// places are taken, the next fetches have less time than [`with_deadline`](Self::with_deadline) says, but 5 seconds at least, so that slow
-    /// origins do not keep others waiting. Only 64 bodies of more than 16 KiB are read at a time.
+    /// How many robots.txt a process fetches at a time, at least one; others queue in order. Default: 512.
+    /// Each takes a socket. Where half of these places are taken, the next fetches have less time than
+    /// [`with_deadline`](Self::with_deadline) says, but 5 seconds at least, so that slow origins do not keep
+    /// others waiting. Only 64 bodies of more than 16 KiB are read at a time.
     pub fn with_fetches_max(self, fetches: usize) -> Self {
         // With none, no fetch would ever begin. A process has no more ports to one address.
         Self { fetches_max: fetches.clamp(1, 65_536), ..self }
@@ -182,10 +196,12 @@ impl RobotsPolicy {
         Self { store_timeout: timeout.clamp(Duration::from_millis(1), Duration::from_secs(60)), ..self }
     }
 
-    /// How much memory a process uses for robots.txt, at least 4 MiB. Default: 1.5 GiB, enough for a million hosts with files of some hundred bytes.
+    /// How much memory a process uses for robots.txt, at least 4 MiB. Default: 1.5 GiB, enough for a million
+    /// hosts with files of some hundred bytes.
     ///
-    /// Beyond this, the robots.txt of a host that was not used for long is dropped, and loaded from the store or fetched when it is needed.
-    /// Copies that verdicts and responses hold do not count. A file that several hosts share is kept once, and counts for each of them.
+    /// Beyond this, the robots.txt of a host that was not used for long is dropped, and loaded from the store
+    /// or fetched when it is needed. Copies that verdicts and responses hold do not count. A file that
+    /// several hosts share is kept once, and counts for each of them.
     pub fn with_memory_max(self, bytes: u64) -> Self {
         Self { memory_max: bytes.max(4 * 1024 * 1024), ..self }
     }

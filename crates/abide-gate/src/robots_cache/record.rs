@@ -1,6 +1,7 @@
 //! What is known of one origin's robots.txt, and how an attempt changes it.
 //!
-//! For a million hosts: a record is one block of memory. What most don't have is behind a pointer, and equal texts are one (`interner.rs`).
+//! For a million hosts: a record is one block of memory. What most don't have is behind a pointer, and equal
+//! texts are one (`interner.rs`).
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -21,8 +22,8 @@ use crate::{Failure, Origin, WallMillis};
 
 /// What is stored of one origin's robots.txt: what the server sent, and when.
 ///
-/// It is changed by one pure function per attempt, so a failed attempt never loses the last good copy. [`RobotsRecord::encode`]
-/// and [`RobotsRecord::decode`] give its stored form.
+/// It is changed by one pure function per attempt, so a failed attempt never loses the last good copy.
+/// [`RobotsRecord::encode`] and [`RobotsRecord::decode`] give its stored form.
 ///
 /// ```
 /// use abide_gate::{Origin, robots_cache::RobotsRecord};
@@ -50,7 +51,8 @@ pub(super) struct LastAttempt {
     pub(super) outage: Outage,
 }
 
-/// How the last attempt ended. Stored by the number of the variant: another order is another version in `codec.rs`.
+/// How the last attempt ended. Stored by the number of the variant: another order is another version in
+/// `codec.rs`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum LastResult {
     /// A copy was read or confirmed.
@@ -65,7 +67,8 @@ pub(crate) enum LastResult {
 
 /// For how long an origin has been unreachable.
 ///
-/// An attempt *counts* when it is 20 hours or more after the last that counted: a clock that jumps a year ahead adds one.
+/// An attempt *counts* when it is 20 hours or more after the last that counted: a clock that jumps a year
+/// ahead adds one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Outage {
     pub(super) since: Option<WallMillis>,
@@ -78,7 +81,8 @@ pub(crate) struct Outage {
 const OUTAGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How many attempts must have counted by then.
 const OUTAGE_ATTEMPTS: u32 = 20;
-/// How far apart attempts must be to count. Less than a day, so that all attempts of a crawl that runs daily count, though not at the same minute.
+/// How far apart attempts must be to count. Less than a day, so that all attempts of a crawl that runs daily
+/// count, though not at the same minute.
 const COUNTED_APART: Duration = Duration::from_secs(20 * 60 * 60);
 
 /// Seven days, without the one for which a copy may be used after the last 304.
@@ -116,7 +120,8 @@ impl LastAttempt {
     }
 }
 
-/// When an attempt ended, two random numbers in `0.0..1.0`, and how long the next request to the host waits at least.
+/// When an attempt ended, two random numbers in `0.0..1.0`, and how long the next request to the host waits
+/// at least.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AttemptEnd {
     pub(crate) now: WallMillis,
@@ -127,8 +132,9 @@ pub(crate) struct AttemptEnd {
     pub(crate) gap: Duration,
 }
 
-/// A record lasts for three gaps between two requests at least, within 24 hours: a page that waits behind robots.txt, and perhaps behind
-/// another file of the site, must still find it fresh, or it would take the place of every page.
+/// A record lasts for three gaps between two requests at least, within 24 hours: a page that waits behind
+/// robots.txt, and perhaps behind another file of the site, must still find it fresh, or it would take the
+/// place of every page.
 fn outlasting(gap: Duration) -> Duration {
     gap.saturating_mul(3).min(LIFETIME_MAX)
 }
@@ -142,7 +148,8 @@ impl RobotsRecord {
         policy: &RobotsPolicy,
     ) -> Self {
         let now = at.now;
-        // From now if it is from the future: the clock was set back, and a record with times ahead would never be fresh.
+        // From now if it is from the future: the clock was set back, and a record with times ahead would
+        // never be fresh.
         let copy = previous.and_then(|record| record.copy.clone()).map(|copy| GoodCopy {
             fetched_at: copy.fetched_at.min(now),
             validated_at: copy.validated_at.min(now),
@@ -176,7 +183,8 @@ impl RobotsRecord {
                 new(LastResult::Unavailable(status), None, Outage::default()).fresh_for(lifetime, at)
             }
             FetchOutcome::UnavailableForNow { status, hold } => {
-                // The number of attempts grows, and so does the pause, but it is no outage: §2.3.1.3, not §2.3.1.4.
+                // The number of attempts grows, and so does the pause, but it is no outage: §2.3.1.3, not
+                // §2.3.1.4.
                 new(LastResult::Unavailable(status), copy, failing.attempted()).retried(hold, at, policy)
             }
             FetchOutcome::Throttled { status, hold } => {
@@ -195,7 +203,8 @@ impl RobotsRecord {
         }
     }
 
-    /// Fresh for so long, and renewed ahead at 80 % to 100 % of that, so that the hosts of one crawl don't expire together.
+    /// Fresh for so long, and renewed ahead at 80 % to 100 % of that, so that the hosts of one crawl don't
+    /// expire together.
     fn fresh_for(self, lifetime: Duration, at: AttemptEnd) -> Self {
         let next_try = at.now.plus(lifetime.mul_f64(0.8 + 0.2 * at.spread.clamp(0.0, 1.0)));
         Self { fresh_until: at.now.plus(lifetime), next_try, ..self }
@@ -218,9 +227,10 @@ impl RobotsRecord {
         Self { fresh_until: then.min(self.asked_at.plus(LIFETIME_MAX)), next_try: then, ..self }
     }
 
-    /// For how long at least the next 429, or its kin, in a row backs the host off, whatever its Retry-After says: a server that named a second,
-    /// and then asks to slow down again, needs longer. Twice as long as the last did, within the retry schedule, plus up to a tenth; `None` if that
-    /// did not ask. A 503 is requested again on schedule, which doubles as well.
+    /// For how long at least the next 429, or its kin, in a row backs the host off, whatever its Retry-After
+    /// says: a server that named a second, and then asks to slow down again, needs longer. Twice as long as
+    /// the last did, within the retry schedule, plus up to a tenth; `None` if that did not ask. A 503 is
+    /// requested again on schedule, which doubles as well.
     pub(crate) fn next_throttle(&self, jitter: f64, policy: &RobotsPolicy) -> Option<Duration> {
         let (LastResult::Unavailable(status) | LastResult::Unreachable(Failure::Status(status @ 400..=499))) =
             self.last()
@@ -351,8 +361,9 @@ impl GoodCopy {
 
     /// Whether a 304 to its validators is believed.
     ///
-    /// Stricter: a server whose validators do not change with the file would keep a new rule from us for ever. So all of it is fetched again before
-    /// it is seven days old: a copy that is younger than this now is asked for again within 24 hours.
+    /// Stricter: a server whose validators do not change with the file would keep a new rule from us for
+    /// ever. So all of it is fetched again before it is seven days old: a copy that is younger than this now
+    /// is asked for again within 24 hours.
     pub(super) fn is_confirmable(&self, now: WallMillis) -> bool {
         now.since(self.fetched_at) < CONFIRMED_MAX
             && !self.validators.is_empty()

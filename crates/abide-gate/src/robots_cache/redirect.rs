@@ -1,6 +1,7 @@
 //! Where a redirect of robots.txt leads (RFC 9309 §2.3.1.2), and which ones are not followed.
 //!
-//! A Location is where a server names the next URL that the crawler requests, so what is not known to be harmless is refused.
+//! A Location is where a server names the next URL that the crawler requests, so what is not known to be
+//! harmless is refused.
 
 use http::HeaderMap;
 use url::Url;
@@ -35,7 +36,8 @@ fn resolve(from: &Url, text: &str) -> Result<Url, Failure> {
     match text.trim_matches(' ') {
         _ if text.len() > LOCATION_LEN_MAX => Err(Failure::LocationInvalid),
         "" => Err(Failure::LocationMissing),
-        // The WHATWG parser removes tabs and line ends silently, so two readers of one Location could see two URLs.
+        // The WHATWG parser removes tabs and line ends silently, so two readers of one Location could see two
+        // URLs.
         text if text.chars().any(char::is_control) => Err(Failure::LocationInvalid),
         text => from.join(text).map_err(|_| Failure::LocationInvalid),
     }

@@ -1,6 +1,7 @@
 //! One fetch for all callers that wait for it.
 //!
-//! The first caller leads: it starts a task, which no dropped caller cancels. Those that come meanwhile follow, to the same progress and result.
+//! The first caller leads: it starts a task, which no dropped caller cancels. Those that come meanwhile
+//! follow, to the same progress and result.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -48,7 +49,8 @@ impl<K: Clone + Eq + Hash, T: Default> SingleFlight<K, T> {
     }
 }
 
-/// The place of one fetch. Dropped, also by a panic or with its runtime, it leaves the map: its followers see a loss, the next caller leads.
+/// The place of one fetch. Dropped, also by a panic or with its runtime, it leaves the map: its followers see
+/// a loss, the next caller leads.
 pub(crate) struct Leader<K: Eq + Hash, T> {
     in_flight: InFlight<K, T>,
     key: K,
@@ -57,7 +59,8 @@ pub(crate) struct Leader<K: Eq + Hash, T> {
 }
 
 impl<K: Eq + Hash, T> Leader<K, T> {
-    /// Ends the fetch: it leaves the map first, so that a caller that comes now sees what was stored, and then the followers are notified.
+    /// Ends the fetch: it leaves the map first, so that a caller that comes now sees what was stored, and
+    /// then the followers are notified.
     pub(crate) fn finish(self, change: impl FnOnce(&mut T)) {
         // A second sender, or the followers would see that the fetch was lost.
         let sender = self.sender.clone();

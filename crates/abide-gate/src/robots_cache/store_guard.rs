@@ -1,6 +1,7 @@
 //! The store as the cache uses it: its failures change no decision.
 //!
-//! A store can fail, hang or panic. Then memory and network decide, and one warning is logged for each outage.
+//! A store can fail, hang or panic. Then memory and network decide, and one warning is logged for each
+//! outage.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -27,7 +28,8 @@ impl RobotsCache {
         }
     }
 
-    /// A stored record that is newer than the one we know, and can be used. An older one is there if ours could not be saved.
+    /// A stored record that is newer than the one we know, and can be used. An older one is there if ours
+    /// could not be saved.
     pub(super) async fn load_newer(
         &self,
         origin: &Origin,

@@ -32,7 +32,8 @@ impl Fetch for Nowhere {
     }
 }
 
-/// A permit from the gate's pacing alone, as if robots.txt asked for this delay. It is waited for as long as the `budget` says.
+/// A permit from the gate's pacing alone, as if robots.txt asked for this delay. It is waited for as long as
+/// the `budget` says.
 ///
 /// # Errors
 /// As [`Gate::acquire`].
@@ -62,8 +63,9 @@ const HOUR: Duration = Duration::from_secs(3_600);
 
 const THROTTLED: BackoffCause = BackoffCause::Answer { status: 429, retry_after: Some(MINUTE) };
 
-/// Checks a [`HostStore`] against what its trait promises. `pass` lets time pass for the store: `tokio::time::sleep` if it follows tokio's
-/// clock, paused or not, or a function that moves the clock of the store. It has to let a quarter of a second pass in all.
+/// Checks a [`HostStore`] against what its trait promises. `pass` lets time pass for the store:
+/// `tokio::time::sleep` if it follows tokio's clock, paused or not, or a function that moves the clock of the
+/// store. It has to let a quarter of a second pass in all.
 ///
 /// ```
 /// #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -99,7 +101,8 @@ where
     subject.four_pacers_keep_every_delay().await;
 }
 
-/// For stores with a clock that can be set: `set_back` sets it back. No time has passed then: no lease, delay or backoff gets longer.
+/// For stores with a clock that can be set: `set_back` sets it back. No time has passed then: no lease, delay
+/// or backoff gets longer.
 ///
 /// # Panics
 /// As [`conformance`] does.
@@ -127,8 +130,8 @@ pub async fn survives_a_clock_set_back<F>(
     subject.leases(&host, other, TTL, false, "the lease has ended although the clock was set back").await;
 }
 
-/// For durable stores: a backoff and its throttle count survive a restart, also a count whose backoff is over. `reopen` closes the store
-/// and opens it again; it may set the clock back meanwhile.
+/// For durable stores: a backoff and its throttle count survive a restart, also a count whose backoff is
+/// over. `reopen` closes the store and opens it again; it may set the clock back meanwhile.
 ///
 /// # Panics
 /// As [`conformance`] does.
@@ -156,7 +159,8 @@ where
     subject.reports(&over, QUIET, expected, |state| counts(state) == 2).await;
 }
 
-/// Throttle counts are kept for [`THROTTLES_KEPT`] after the end of the backoff, and no longer. `pass` lets that time pass, an hour in all.
+/// Throttle counts are kept for [`THROTTLES_KEPT`] after the end of the backoff, and no longer. `pass` lets
+/// that time pass, an hour in all.
 ///
 /// # Panics
 /// As [`conformance`] does.
@@ -199,10 +203,12 @@ pub struct Beginning {
     pub known: HostState,
 }
 
-/// Checks that a store does what [`HostEntry::exchange`] does: thousands of random exchanges of four processes about a few hosts, some of
-/// them late, must be answered alike to the microsecond. So a store that has the rule in another language is compared with it.
+/// Checks that a store does what [`HostEntry::exchange`] does: thousands of random exchanges of four
+/// processes about a few hosts, some of them late, must be answered alike to the microsecond. So a store that
+/// has the rule in another language is compared with it.
 ///
-/// `exchange` is one exchange at this time on the store's clock, which only goes on. All times and spans are whole microseconds.
+/// `exchange` is one exchange at this time on the store's clock, which only goes on. All times and spans are
+/// whole microseconds.
 ///
 /// ```
 /// use std::{collections::HashMap, future::ready, sync::Arc, time::Duration};
@@ -416,7 +422,8 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
     async fn grace_ends(&self) {
         let (host, [one], mut passed) = (fresh("grace"), processes(), Duration::ZERO);
         let ask = asks(one, TTL);
-        // A store that has lost its data may grant nothing for one ttl: a lease that was lost may still be in use.
+        // A store that has lost its data may grant nothing for one ttl: a lease that was lost may still be in
+        // use.
         while let (LeaseStatus::Busy { .. }, _) = replied("exchange", self.store.exchange(&host, ask).await)
             && passed < TTL + BLUR
         {

@@ -16,10 +16,11 @@ use crate::robots_cache::{RobotsRecord, RobotsStore};
 use crate::store::StoreFuture;
 use crate::{Clock, Origin, SystemClock, WallMillis, caught_clock};
 
-/// A [`RobotsStore`] and a [`HostStore`] in memory. After a restart it knows nothing; use a durable store where that matters.
+/// A [`RobotsStore`] and a [`HostStore`] in memory. After a restart it knows nothing; use a durable store
+/// where that matters.
 ///
-/// Records of robots.txt have no time to live: stale ones are the last good copies that an outage needs, and the gate checks their age.
-/// They are bounded by weight: the least recently used go first.
+/// Records of robots.txt have no time to live: stale ones are the last good copies that an outage needs, and
+/// the gate checks their age. They are bounded by weight: the least recently used go first.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -47,7 +48,8 @@ const CAPACITY: u64 = 256 * 1024 * 1024;
 /// Enough for one body of the largest size.
 const CAPACITY_MIN: u64 = 32 * 1024 * 1024;
 
-/// Unused hosts are removed after so many exchanges: rarely enough to cost nothing, and most that are kept are of the last few minutes.
+/// Unused hosts are removed after so many exchanges: rarely enough to cost nothing, and most that are kept
+/// are of the last few minutes.
 const CLEAN_EVERY: u32 = 1_024;
 
 impl MemoryStore {
@@ -73,7 +75,8 @@ fn records(capacity: u64) -> Cache<Origin, RobotsRecord> {
     Cache::builder()
         .max_capacity(capacity)
         .weigher(|_, record: &RobotsRecord| u32::try_from(record.weight()).unwrap_or(u32::MAX))
-        // Least recently used, so that a new record is always taken in: a refused one would be fetched for every page.
+        // Least recently used, so that a new record is always taken in: a refused one would be fetched for
+        // every page.
         .eviction_policy(EvictionPolicy::lru())
         .build()
 }
@@ -111,7 +114,8 @@ impl HostStore for MemoryStore {
     fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
         Box::pin(async move {
             let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
-            // Under the lock: an exchange with an earlier time than the last one would be a clock that was set back.
+            // Under the lock: an exchange with an earlier time than the last one would be a clock that was
+            // set back.
             let now = self.clock.now().saturating_duration_since(self.began);
             hosts.exchanges = hosts.exchanges.wrapping_add(1);
             if hosts.exchanges.is_multiple_of(CLEAN_EVERY) {

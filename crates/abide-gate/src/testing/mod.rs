@@ -1,6 +1,7 @@
 //! For tests: the suites that every store passes, and a store in memory.
 //!
-//! A store of your own keeps the gate's invariants only if it does what the traits promise; `docs/stores.md` shows how to run these.
+//! A store of your own keeps the gate's invariants only if it does what the traits promise; `docs/stores.md`
+//! shows how to run these.
 
 #![allow(clippy::disallowed_methods, reason = "a test is the world outside")]
 #![allow(clippy::restriction, reason = "a suite fails by panicking")]

@@ -1,6 +1,7 @@
 //! The suite that every [`RobotsStore`] passes.
 //!
-//! It is public, so that a store in another crate is held to the same promises. Every fact gets a store of its own.
+//! It is public, so that a store in another crate is held to the same promises. Every fact gets a store of
+//! its own.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -38,7 +39,8 @@ pub fn stated_lifetime(fields: &[&[u8]], policy: &RobotsPolicy) -> Option<Durati
     crate::robots_cache::stated_lifetime(&headers, policy)
 }
 
-/// Checks an [`RobotsStore`] against all that its trait promises. `make` returns a fresh, empty store, once for each fact.
+/// Checks an [`RobotsStore`] against all that its trait promises. `make` returns a fresh, empty store, once
+/// for each fact.
 ///
 /// Time is an argument of this trait, so nothing sleeps. `docs/stores.md` shows how to run it.
 ///

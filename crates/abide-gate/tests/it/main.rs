@@ -1,5 +1,5 @@
-//! The tests of the gate through its public face, a folder or file for each part of it. Numbers in front of a name are those of a requirement,
-//! or of a promise in `docs/dev/promises.md`.
+//! The tests of the gate through its public face, a folder or file for each part of it. Numbers in front of a
+//! name are those of a requirement, or of a promise in `docs/dev/promises.md`.
 
 #![allow(clippy::restriction, reason = "a failed unwrap is a failed test")]
 

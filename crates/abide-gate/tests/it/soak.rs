@@ -1,4 +1,5 @@
-//! A million hosts over 24 virtual hours: what stays in memory, and how evenly robots.txt is asked for again (G12).
+//! A million hosts over 24 virtual hours: what stays in memory, and how evenly robots.txt is asked for again
+//! (G12).
 //!
 //! Takes minutes, and so runs by hand:
 //!
@@ -6,8 +7,9 @@
 //! cargo test --release -p abide-gate --test it soak -- --ignored --nocapture
 //! ```
 //!
-//! `ABIDE_HOSTS` is how many. With `ABIDE_KEEP=all` the process keeps each record and each answer with its rules in its own memory,
-//! which is then measured and not bounded. Without `--ignored` a small one runs, whose memory has no bound: other tests share it.
+//! `ABIDE_HOSTS` is how many. With `ABIDE_KEEP=all` the process keeps each record and each answer with its
+//! rules in its own memory, which is then measured and not bounded. Without `--ignored` a small one runs,
+//! whose memory has no bound: other tests share it.
 
 use std::collections::HashMap;
 use std::future::ready;
@@ -138,7 +140,8 @@ async fn soak(hosts: u64, store: Arc<dyn RobotsStore>, policy: RobotsPolicy) -> 
     );
     assert_eq!(pages, hosts * ROUNDS, "every page was fetched");
     assert_eq!(sum(first), hosts, "every robots.txt was asked for once");
-    // Used 20 hours after its fetch: asked for again from some point on in the last fifth of 24 hours, which is past for one in six.
+    // Used 20 hours after its fetch: asked for again from some point on in the last fifth of 24 hours, which
+    // is past for one in six.
     let due = hosts as f64 / 6.0;
     assert!((sum(again) as f64 - due).abs() < due / 4.0, "{} again, where {due} are due", sum(again));
     let even = mean * window as f64;

@@ -163,7 +163,8 @@ async fn trailers_pass() {
     assert_eq!(whole.to_bytes(), "text");
 }
 
-/// A server states the length of what it coded, if any: nothing is known of the other, however much has been read.
+/// A server states the length of what it coded, if any: nothing is known of the other, however much has been
+/// read.
 #[tokio::test]
 async fn a_decoded_body_states_no_length() {
     let mut body = body(Coding::Gzip, &encoded(Coding::Gzip, b"text"), 1_000, None);

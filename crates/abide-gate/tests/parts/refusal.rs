@@ -234,7 +234,8 @@ fn a_page_that_quotes_a_challenge_is_none() {
         ];
         for (number, article) in articles.iter().enumerate() {
             assert_eq!(recognised(200, &[HTML, "server: cloudflare"], article), None, "{id} {number}");
-            // An error page of the site that explains it, but for one that has it whole and outside of what quotes.
+            // An error page of the site that explains it, but for one that has it whole and outside of what
+            // quotes.
             if number != 3 {
                 assert_eq!(
                     recognised(403, &[HTML, "server: cloudflare"], article),

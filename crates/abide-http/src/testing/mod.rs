@@ -1,8 +1,9 @@
 //! For tests: the suite that every adapter passes.
 //!
-//! An adapter is what makes a [`Crawler`](crate::Crawler) of an HTTP client: a [`Transport`](crate::Transport) that [`drive`](crate::drive) drives, or a
-//! driver of your own. The steps of a call see to their order, but not to what is between them: that the client does not follow redirects by itself,
-//! that failures are reported, that a permit lives as long as the body.
+//! An adapter is what makes a [`Crawler`](crate::Crawler) of an HTTP client: a
+//! [`Transport`](crate::Transport) that [`drive`](crate::drive) drives, or a driver of your own. The steps of
+//! a call see to their order, but not to what is between them: that the client does not follow redirects by
+//! itself, that failures are reported, that a permit lives as long as the body.
 
 #![allow(clippy::disallowed_methods, reason = "a test is the world outside")]
 #![allow(clippy::restriction, reason = "a suite fails by panicking")]
@@ -36,7 +37,8 @@ pub trait Adapter: Send + Sync + 'static {
     /// The body of a response.
     type Body: Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin;
 
-    /// Sends a GET. In an error, [`Denied::find`] finds the refusal, if it is one. A response has its [`FetchInfo`].
+    /// Sends a GET. In an error, [`Denied::find`] finds the refusal, if it is one. A response has its
+    /// [`FetchInfo`].
     fn get(
         &self,
         url: Url,
@@ -47,11 +49,11 @@ pub trait Adapter: Send + Sync + 'static {
 /// So much is between two requests to a host.
 const DELAY: Duration = Duration::from_millis(100);
 
-/// Checks an adapter against all that its users rely on. `make` builds a client with these settings of the gate and the product token `ExampleBot`,
-/// once for each promise.
+/// Checks an adapter against all that its users rely on. `make` builds a client with these settings of the
+/// gate and the product token `ExampleBot`, once for each promise.
 ///
-/// It needs two ports of 127.0.0.1 and the name `localhost`, and takes some seconds of real time, in which it only waits for what must come: it does not
-/// depend on how busy the machine is.
+/// It needs two ports of 127.0.0.1 and the name `localhost`, and takes some seconds of real time, in which it
+/// only waits for what must come: it does not depend on how busy the machine is.
 ///
 /// ```no_run
 /// # use abide_http::{BoxError, testing::Adapter};

@@ -1,6 +1,7 @@
 //! The site of the suite: two origins on loopback, which say what arrived.
 //!
-//! Raw bytes over sockets, because a server of any client's kind would share its mistakes. Each response ends its connection.
+//! Raw bytes over sockets, because a server of any client's kind would share its mistakes. Each response ends
+//! its connection.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};

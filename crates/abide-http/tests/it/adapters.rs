@@ -1,4 +1,5 @@
-//! The adapter for a plain hyper connection, which is an example, keeps what adapters promise; and the suite notices one that does not.
+//! The adapter for a plain hyper connection, which is an example, keeps what adapters promise; and the suite
+//! notices one that does not.
 
 use std::sync::Arc;
 use std::time::Duration;

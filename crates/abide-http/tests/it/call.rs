@@ -47,7 +47,8 @@ fn location(to: &str) -> HeaderMap {
     [(http::header::LOCATION, to.parse().unwrap())].into_iter().collect()
 }
 
-/// Sends the next request of the call, which is answered so. Returns what comes then, and the fields of the request.
+/// Sends the next request of the call, which is answered so. Returns what comes then, and the fields of the
+/// request.
 async fn exchange<'a>(check: Check<'a>, status: u16, headers: &HeaderMap) -> (Answered<'a>, HeaderMap) {
     let mut fields = HeaderMap::new();
     let (answered, fields) = exchange_with(check, status, headers, &mut fields).await;

@@ -25,7 +25,8 @@ const FOUND: Known = (Preference::Disallow, true);
 const ABSENT: Known = (Preference::Unset, true);
 const UNKNOWN: Known = (Preference::Unknown, false);
 
-/// A crawler whose sites have `robots`, and answer for tdmrep.json as `play` says, by the number of earlier requests.
+/// A crawler whose sites have `robots`, and answer for tdmrep.json as `play` says, by the number of earlier
+/// requests.
 fn crawler(
     settings: impl FnOnce(CrawlerBuilder) -> CrawlerBuilder,
     robots: &'static str,

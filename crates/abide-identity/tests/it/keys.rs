@@ -64,7 +64,8 @@ fn the_test_key_of_the_rfc_is_refused() {
     assert!(Directory::new([&key as &dyn Signer]).is_err());
 }
 
-/// The private key in every form in which it could be shown: base64 and base64url of the seed, hex, a list of bytes.
+/// The private key in every form in which it could be shown: base64 and base64url of the seed, hex, a list of
+/// bytes.
 fn shows_the_key(text: &str, key: &Key) -> bool {
     use base64::Engine;
     use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

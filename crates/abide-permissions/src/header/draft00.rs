@@ -1,7 +1,8 @@
 //! The first version of the draft: `*=noindex, nosnippet; ExampleBot=;` (draft-illyes-repext-00 §2.1.1).
 //!
-//! Its ABNF allows one rule for each token, against its own example; the example is followed. That `ExampleBot=;` would
-//! exempt ExampleBot is overruled by repext-03 §3.1.1: a restriction for all crawlers binds all of them.
+//! Its ABNF allows one rule for each token, against its own example; the example is followed. That
+//! `ExampleBot=;` would exempt ExampleBot is overruled by repext-03 §3.1.1: a restriction for all crawlers
+//! binds all of them.
 
 use crate::element::{Carrier, names_crawler, read_elements, split_once};
 use crate::options::ReadOptions;
@@ -15,7 +16,8 @@ pub(super) fn has_form(line: &[u8]) -> bool {
     })
 }
 
-/// What the groups that bind us state together: each would keep a copy of its line, and a line may have thousands.
+/// What the groups that bind us state together: each would keep a copy of its line, and a line may have
+/// thousands.
 pub(super) fn read(line: &[u8], options: &ReadOptions) -> Stated {
     let mut stated = Stated::default();
     for group in groups(line) {

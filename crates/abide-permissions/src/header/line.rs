@@ -1,7 +1,8 @@
 //! The classifier: in which grammar one field line is written, and what it states in that grammar.
 //!
-//! Field lines come in three grammars that overlap: the structured field, the older list, and a list behind a product token. A line is judged
-//! as a whole, because a member that is broken in one grammar can be whole in another.
+//! Field lines come in three grammars that overlap: the structured field, the older list, and a list behind a
+//! product token. A line is judged as a whole, because a member that is broken in one grammar can be whole in
+//! another.
 
 use std::borrow::Cow;
 
@@ -20,7 +21,8 @@ pub(super) struct FieldLine<'a> {
     parts: Vec<LinePart<'a>>,
 }
 
-/// A part of a line and what it states: a member of a structured field, or the whole line in the older grammars.
+/// A part of a line and what it states: a member of a structured field, or the whole line in the older
+/// grammars.
 pub(super) struct LinePart<'a> {
     pub(super) text: &'a [u8],
     stated: Option<Stated>,
@@ -38,7 +40,8 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> FieldLine<'a> {
     while let Some(text) = rest.next() {
         let folded;
         let mut member = parse_member(text, options);
-        // Keys in capitals are an error in RFC 9651 (§3.1.2) only: repext-03 §3.1.3 says that case does not matter.
+        // Keys in capitals are an error in RFC 9651 (§3.1.2) only: repext-03 §3.1.3 says that case does not
+        // matter.
         if member.is_none() && text.iter().any(u8::is_ascii_uppercase) {
             folded = fold(text);
             member = parse_member(&folded, options);
@@ -76,7 +79,8 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> FieldLine<'a> {
     let reading = match (is_good, is_bad) {
         (_, false) => Grammar::Sf,
         (true, true) => Grammar::SfSalvage,
-        // Stricter: what no grammar reads well still goes through the legacy one; to restrict too much is safe.
+        // Stricter: what no grammar reads well still goes through the legacy one; to restrict too much is
+        // safe.
         (false, true) if draft00::has_form(line) => Grammar::Draft00,
         (false, true) => Grammar::Legacy,
     };
@@ -89,8 +93,8 @@ pub(super) fn read<'a>(line: &'a [u8], options: &ReadOptions) -> FieldLine<'a> {
     FieldLine { reading, parts }
 }
 
-/// Reads the members of a structured field as they are written, without folding case, each with its offset in `value`.
-/// A bad one states nothing.
+/// Reads the members of a structured field as they are written, without folding case, each with its offset in
+/// `value`. A bad one states nothing.
 pub(super) fn read_members<'a>(value: &'a [u8], options: &ReadOptions) -> Vec<(usize, LinePart<'a>)> {
     let mut end = 0_usize;
     let placed = pieces(value).map(|piece| {
@@ -135,7 +139,8 @@ fn written(text: &[u8]) -> Box<str> {
     std::str::from_utf8(text).map_or_else(|_| String::from_utf8_lossy(text).into(), Into::into)
 }
 
-/// Whether the token of a member is no crawler's name but a rule of the older grammars: `googlebot:noindex`, `noindex`, `"noindex."`.
+/// Whether the token of a member is no crawler's name but a rule of the older grammars: `googlebot:noindex`,
+/// `noindex`, `"noindex."`.
 fn names_rule(member: &Member<'_>) -> bool {
     let is_rule = |name: &str| name.contains(':') || element::names_rule(name.as_bytes());
     !member.binds_us && member.name.as_deref().is_some_and(is_rule)

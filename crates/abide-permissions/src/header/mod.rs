@@ -1,8 +1,8 @@
 //! `Robots-Tag` and `X-Robots-Tag`: field lines in, statements out.
 //!
-//! Each *line* is read by itself, in the grammar that its own pieces show: joined, `googlebot: nofollow` and `noindex`
-//! would be two rules for Googlebot. The statements of all lines are united. The new field never switches the old one
-//! off.
+//! Each *line* is read by itself, in the grammar that its own pieces show: joined, `googlebot: nofollow` and
+//! `noindex` would be two rules for Googlebot. The statements of all lines are united. The new field never
+//! switches the old one off.
 
 mod draft00;
 mod line;

@@ -1,11 +1,12 @@
 //! Members of a field line: what lies between top-level commas (RFC 9651 §4.2.1).
 //!
-//! Members are parsed one by one, so that a bad one spoils no other, and a line that a limit cuts keeps those that have ended.
+//! Members are parsed one by one, so that a bad one spoils no other, and a line that a limit cuts keeps those
+//! that have ended.
 
 use memchr::memchr3;
 
-/// The pieces of a line, in order, untrimmed. There is always at least one. An unclosed string or parenthesis swallows the
-/// rest; a closing parenthesis without an opening one is ignored.
+/// The pieces of a line, in order, untrimmed. There is always at least one. An unclosed string or parenthesis
+/// swallows the rest; a closing parenthesis without an opening one is ignored.
 pub(crate) fn pieces(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(line);
     std::iter::from_fn(move || {
@@ -21,16 +22,16 @@ pub(crate) fn pieces(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The part of a line that was cut which still counts: all up to its last top-level comma, that comma excluded.
-/// `None` when there is none, so that no member is complete.
+/// The part of a line that was cut which still counts: all up to its last top-level comma, that comma
+/// excluded. `None` when there is none, so that no member is complete.
 pub(crate) fn complete_members(line: &[u8]) -> Option<&[u8]> {
     let mut scan = SplitScan::default();
     let (last, _) = line.iter().enumerate().filter(|(_, byte)| scan.ends_piece(**byte)).last()?;
     line.get(..last)
 }
 
-/// Lower-cases ASCII letters outside strings, in place. Tokens and rules are compared without case, but the keys of
-/// RFC 9651 (§3.1.2) are lower-case only.
+/// Lower-cases ASCII letters outside strings, in place. Tokens and rules are compared without case, but the
+/// keys of RFC 9651 (§3.1.2) are lower-case only.
 pub(crate) fn lower_case_outside_strings(line: &mut [u8]) {
     let mut scan = SplitScan::default();
     for byte in line {

@@ -1,6 +1,7 @@
 //! One member of `Robots-Tag` as a structured field: an Item whose Parameters are rules (repext-03 §3.1.1).
 //!
-//! sfv's visitor is used, and not its list, because most members are for other crawlers and nothing need be kept of them.
+//! sfv's visitor is used, and not its list, because most members are for other crawlers and nothing need be
+//! kept of them.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,7 +32,8 @@ pub(super) fn parse_member<'a>(piece: &'a [u8], options: &ReadOptions) -> Option
 /// A member of the List. Its rules are collected only when its token binds us.
 #[derive(Default)]
 pub(super) struct Member<'a> {
-    /// Its product token: a Token, or a String, because RFC 9309 tokens may begin with `_` or `-`, and SF Tokens may not.
+    /// Its product token: a Token, or a String, because RFC 9309 tokens may begin with `_` or `-`, and SF
+    /// Tokens may not.
     pub(super) name: Option<Cow<'a, str>>,
     pub(super) has_parameters: bool,
     pub(super) binds_us: bool,
@@ -104,7 +106,8 @@ impl<'a> Parameters<'a> {
     }
 }
 
-/// A parameter of a name that is no rule. What its value names is not stated either, but then its question is unknown.
+/// A parameter of a name that is no rule. What its value names is not stated either, but then its question is
+/// unknown.
 fn state_unknown(name: &str, value: &BareItemFromInput<'_>, stated: &mut Stated) {
     stated.name(name.as_bytes());
     let text = match value {

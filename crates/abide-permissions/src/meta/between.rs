@@ -1,6 +1,8 @@
-//! What lies between two start tags outside raw text: text, comments, doctypes and end tags (HTML standard §13.2.5).
+//! What lies between two start tags outside raw text: text, comments, doctypes and end tags (HTML standard
+//! §13.2.5).
 //!
-//! Only two things there matter to the head, and go to the [`Machine`]: end tags by their names, and text that is not blank.
+//! Only two things there matter to the head, and go to the [`Machine`]: end tags by their names, and text
+//! that is not blank.
 
 use super::machine::Machine;
 use super::reference::{Reference, ReferenceStep};
@@ -103,7 +105,8 @@ impl TextState {
                 b'!' => Self::Markup,
                 b'/' => Self::EndTagOpen,
                 b'?' => Self::Bogus,
-                // lol_html has taken the start tags: this `<` is text, and the byte after it is read once more.
+                // lol_html has taken the start tags: this `<` is text, and the byte after it is read once
+                // more.
                 _ => {
                     machine.text();
                     Self::Data.step(byte, machine)

@@ -1,12 +1,15 @@
 //! A tokenizer for common heads, in front of lol_html.
 //!
-//! Most heads are made of a doctype, comments, `meta`, `link`, `title`, `style` and `script`, written as every template writes them: in lower
-//! case, with or without quotes. This file reads those about five times as fast as lol_html does, and drives the same [`Machine`]. lol_html
-//! remains the authority: at anything else, and at everything whose reading takes more than a few lines of the standard, the tokenizer gives
-//! up, and lol_html goes on at the first byte of that token. Between two tokens of a head both are in the state in which a document begins: in
-//! the data state, with nothing open that changes how text is read. Giving up costs time and never a meta, so when in doubt, give up.
+//! Most heads are made of a doctype, comments, `meta`, `link`, `title`, `style` and `script`, written as
+//! every template writes them: in lower case, with or without quotes. This file reads those about five times
+//! as fast as lol_html does, and drives the same [`Machine`]. lol_html remains the authority: at anything
+//! else, and at everything whose reading takes more than a few lines of the standard, the tokenizer gives up,
+//! and lol_html goes on at the first byte of that token. Between two tokens of a head both are in the state
+//! in which a document begins: in the data state, with nothing open that changes how text is read. Giving up
+//! costs time and never a meta, so when in doubt, give up.
 //!
-//! Two things are never decided here: where a document ends within its head, and what the content of a `noscript` holds.
+//! Two things are never decided here: where a document ends within its head, and what the content of a
+//! `noscript` holds.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -50,11 +53,12 @@ impl CommonHead {
         Self { machine: Machine::scripted(body_metas), held: Vec::new() }
     }
 
-    /// Takes the next bytes. After [`HeadProgress::Unusual`] it takes no more. Where the head ends, the token that ends it and what follows
-    /// are shown to `is_wanted`, and if that says so, they are for lol_html.
+    /// Takes the next bytes. After [`HeadProgress::Unusual`] it takes no more. Where the head ends, the token
+    /// that ends it and what follows are shown to `is_wanted`, and if that says so, they are for lol_html.
     pub(super) fn write(&mut self, bytes: &[u8], is_wanted: impl FnOnce(&[u8]) -> bool) -> HeadProgress {
         let mut held = std::mem::take(&mut self.held);
-        // Every token ends with `>`. Without this a long token that comes byte by byte would be read again for each.
+        // Every token ends with `>`. Without this a long token that comes byte by byte would be read again
+        // for each.
         let is_within_token = !held.is_empty() && memchr(b'>', bytes).is_none();
         let mut rest = if held.is_empty() {
             bytes
@@ -105,11 +109,12 @@ impl CommonHead {
     }
 }
 
-/// A token that has not ended after so many bytes, a long script for example, is for lol_html, which needs not hold it.
+/// A token that has not ended after so many bytes, a long script for example, is for lol_html, which needs
+/// not hold it.
 const TOKEN_BYTES_MAX: usize = 16 * 1024;
 
-/// Reads one token, an element of raw text being one as a whole, and returns what follows it. The machine has seen nothing of a token that is
-/// not read, but for the start tag of raw text, which it may see twice.
+/// Reads one token, an element of raw text being one as a whole, and returns what follows it. The machine has
+/// seen nothing of a token that is not read, but for the start tag of raw text, which it may see twice.
 fn read_token<'a>(token: &'a [u8], machine: &mut Machine) -> Result<&'a [u8], Unread> {
     match token {
         [b'<', b'a'..=b'z', ..] => read_element(Tag(skip(token, 1)), machine),
@@ -148,7 +153,8 @@ fn skip_declaration(token: &[u8]) -> Result<&[u8], Unread> {
         if is_comment && text.ends_with(b"--!") {
             return Err(Unread::Unusual);
         }
-        // §13.2.5.43 and .44: so do `<!-->` and `<!--->`. §13.2.5.53 to .67: the first `>` ends a doctype, even between quotes.
+        // §13.2.5.43 and .44: so do `<!-->` and `<!--->`. §13.2.5.53 to .67: the first `>` ends a doctype,
+        // even between quotes.
         if !is_comment || text.ends_with(b"--") {
             return Ok(skip(rest, 1));
         }
@@ -235,7 +241,8 @@ impl<'a> Attributes<'a> {
         place.get_or_insert(value);
     }
 
-    /// Whether those of a meta are text to lol_html as they are here: it drops a byte order mark at the start of a value.
+    /// Whether those of a meta are text to lol_html as they are here: it drops a byte order mark at the start
+    /// of a value.
     fn are_text(&self) -> bool {
         let is_text = |value: &[u8]| str::from_utf8(value).is_ok_and(|text| !text.starts_with('\u{feff}'));
         [self.name, self.content, self.property, self.http_equiv].into_iter().flatten().all(is_text)

@@ -1,6 +1,7 @@
 //! From the bytes of a document to bytes in which `<` is `<`.
 //!
-//! Most encodings are ASCII-compatible as far as tags go and pass through. UTF-16 and ISO-2022-JP do not, and are decoded.
+//! Most encodings are ASCII-compatible as far as tags go and pass through. UTF-16 and ISO-2022-JP do not, and
+//! are decoded.
 
 use std::borrow::Cow;
 
@@ -26,8 +27,8 @@ enum DecodeStage {
     Mark(Vec<u8>),
     /// Bytes pass through.
     Through,
-    /// Bytes pass through until an escape sequence makes it worth to look for a declaration of ISO-2022-JP in the first
-    /// bytes of the document. Until then, what follows the escape sequence is held back.
+    /// Bytes pass through until an escape sequence makes it worth to look for a declaration of ISO-2022-JP in
+    /// the first bytes of the document. Until then, what follows the escape sequence is held back.
     Watch { first: Vec<u8>, held: Vec<u8> },
     /// Bytes are decoded to UTF-8.
     Decoded(Box<Decoder>),
@@ -54,8 +55,8 @@ impl Decode {
         !matches!(self.stage, DecodeStage::Decoded(_))
     }
 
-    /// Takes bytes, which may be the `last`, and gives those that can be read now, and from where on they are in an encoding that is not
-    /// known, if that turns out by them.
+    /// Takes bytes, which may be the `last`, and gives those that can be read now, and from where on they are
+    /// in an encoding that is not known, if that turns out by them.
     pub(super) fn decode<'a>(&mut self, bytes: &'a [u8], last: bool) -> (Cow<'a, [u8]>, Option<usize>) {
         self.unknown_from = None;
         let output = self.pass(bytes, last);
@@ -104,7 +105,8 @@ impl Decode {
                     }
                     None if !is_all => {}
                     declared => {
-                        // In these, escape sequences are what they are elsewhere: one character that means nothing.
+                        // In these, escape sequences are what they are elsewhere: one character that means
+                        // nothing.
                         if declared.is_none_or(|encoding| encoding == REPLACEMENT) {
                             self.unknown_from = Some(output.len());
                         }
@@ -125,7 +127,8 @@ impl Decode {
             Some(encoding) if [UTF_16LE, UTF_16BE, ISO_2022_JP].contains(&encoding) => {
                 DecodeStage::Decoded(Box::new(encoding.new_decoder_without_bom_handling()))
             }
-            // Stricter: a browser shows nothing of such a document; a restriction that can be seen in it counts.
+            // Stricter: a browser shows nothing of such a document; a restriction that can be seen in it
+            // counts.
             Some(encoding) if encoding == REPLACEMENT => {
                 self.unknown_from = Some(0);
                 DecodeStage::Through

@@ -1,7 +1,8 @@
-//! A scan of HTML: the document as a browser with scripting reads it, and its noscript elements as one without scripting does.
+//! A scan of HTML: the document as a browser with scripting reads it, and its noscript elements as one
+//! without scripting does.
 //!
-//! A crawler does not know which of the two its site had in mind, so the metas of both hold. Common heads are read by `common`, all others by
-//! lol_html (`rewriter`); text in a foreign encoding passes `decode` first.
+//! A crawler does not know which of the two its site had in mind, so the metas of both hold. Common heads are
+//! read by `common`, all others by lol_html (`rewriter`); text in a foreign encoding passes `decode` first.
 
 use std::sync::LazyLock;
 
@@ -73,7 +74,8 @@ impl HtmlScan {
         }
     }
 
-    /// Takes the next bytes, which may be the `last`, and shows those that have come with them. Returns how the scan has ended, once it has.
+    /// Takes the next bytes, which may be the `last`, and shows those that have come with them. Returns how
+    /// the scan has ended, once it has.
     pub(super) fn write(&mut self, bytes: &[u8], ahead: &[u8], last: bool) -> Option<HeadEnd> {
         if self.end.is_some() {
             return self.end;
@@ -182,8 +184,8 @@ impl HtmlScan {
         }
     }
 
-    /// Scans the content of a noscript. A noscript within it is markup as well, but raw text to lol_html, which therefore
-    /// starts again behind its tag. Each round is shorter by that tag, so this ends.
+    /// Scans the content of a noscript. A noscript within it is markup as well, but raw text to lol_html,
+    /// which therefore starts again behind its tag. Each round is shorter by that tag, so this ends.
     fn scan_noscript(&mut self, noscript: &Noscript) {
         if !may_hold_a_meta(&noscript.content) {
             return;
@@ -228,7 +230,8 @@ fn encoding(decode: &Decode) -> AsciiCompatibleEncoding {
     AsciiCompatibleEncoding::new(decode.output()).unwrap_or_else(AsciiCompatibleEncoding::utf_8)
 }
 
-/// Whether the document begins with `<?xml`, blanks aside: so much of it was `seen` before these bytes; `None` when it does not.
+/// Whether the document begins with `<?xml`, blanks aside: so much of it was `seen` before these bytes;
+/// `None` when it does not.
 fn has_declaration(seen: &mut Option<usize>, bytes: &[u8]) -> bool {
     const DECLARATION: &[u8] = b"<?xml";
     for byte in bytes {
@@ -255,7 +258,8 @@ impl Beyond {
         self != Self::Document && ahead.is_empty()
     }
 
-    /// Whether the scan goes on behind the end of the head, where this is what follows and this what has come with it.
+    /// Whether the scan goes on behind the end of the head, where this is what follows and this what has come
+    /// with it.
     pub(super) fn goes_on(&mut self, rest: &[u8], ahead: [&[u8]; 2], can_search: bool) -> bool {
         let open = memchr::memrchr(b'<', rest).and_then(|at| rest.get(at..)).unwrap_or_default();
         let begins = |begin: &[u8]| !begin.is_empty() && begin.eq_ignore_ascii_case(open);
@@ -268,8 +272,8 @@ impl Beyond {
     }
 }
 
-/// Whether there is a tag that begins like that of a meta. Most noscript elements hold an image, and most pages no meta behind their head,
-/// so this looks at most bytes: at several gigabytes a second.
+/// Whether there is a tag that begins like that of a meta. Most noscript elements hold an image, and most
+/// pages no meta behind their head, so this looks at most bytes: at several gigabytes a second.
 fn may_hold_a_meta(bytes: &[u8]) -> bool {
     static BEGINS: LazyLock<[Finder<'_>; 2]> = LazyLock::new(|| [Finder::new("<m"), Finder::new("<M")]);
     let is_meta = |at| {

@@ -1,7 +1,8 @@
-//! Where the head of a document ends, by the tree construction rules of the HTML standard (§13.2.6.4.3 to .7).
+//! Where the head of a document ends, by the tree construction rules of the HTML standard (§13.2.6.4.3 to
+//! .7).
 //!
-//! `</head>` does not end it for metas: after it, metadata elements are still put *into* the head element. What ends it is
-//! text, or an element that belongs into the body.
+//! `</head>` does not end it for metas: after it, metadata elements are still put *into* the head element.
+//! What ends it is text, or an element that belongs into the body.
 
 use crate::head::FoundInHead;
 
@@ -10,11 +11,13 @@ pub(super) struct Machine {
     place: HeadPlace,
     /// Whether metas of the body count as those of the head; else they are strays.
     body_metas: bool,
-    /// Whether the markup is read as a browser without scripting reads it, so that noscript is an element like others.
+    /// Whether the markup is read as a browser without scripting reads it, so that noscript is an element
+    /// like others.
     unscripted: bool,
     /// Open `template` elements. Their content is a document fragment of its own, not the head.
     template_depth: usize,
-    /// Text within svg or math inside a template can't be distinguished from other text, so it no longer ends the head.
+    /// Text within svg or math inside a template can't be distinguished from other text, so it no longer
+    /// ends the head.
     foreign_in_template: bool,
     noscript: Option<Noscript>,
     pub(super) found: FoundInHead,

@@ -1,7 +1,7 @@
 //! Robots metas: `<meta name="robots" content="noindex">` (repext-03 §3.1.2).
 //!
-//! From bytes to rules in two steps: `scanner` finds the metas of a document, and the functions here read what they state. The second needs
-//! no HTML, so it is there without the feature.
+//! From bytes to rules in two steps: `scanner` finds the metas of a document, and the functions here read
+//! what they state. The second needs no HTML, so it is there without the feature.
 
 #[cfg(feature = "html")]
 mod between;
@@ -69,7 +69,8 @@ pub(crate) fn read_metas(
     }
 }
 
-/// A stray that addresses us makes the questions unknown that it is about: some read it, and its author meant it.
+/// A stray that addresses us makes the questions unknown that it is about: some read it, and its author meant
+/// it.
 fn doubt_stray(options: &ReadOptions, stray: &Stray, findings: &mut Findings) {
     let name = stray.meta.name();
     let is_field = stray.place == StrayPlace::HttpEquiv
@@ -99,7 +100,8 @@ fn without_slash(value: &[u8]) -> &[u8] {
 /// For whom the name of a meta is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Named {
-    /// Us, or all crawlers. Stricter: `robot` is read by Google too, and blanks around the name may be those of copied text.
+    /// Us, or all crawlers. Stricter: `robot` is read by Google too, and blanks around the name may be those
+    /// of copied text.
     Ours,
     /// It would be ours without the marks around it (`name=”robots”`).
     AlmostOurs,

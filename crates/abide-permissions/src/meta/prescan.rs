@@ -1,14 +1,16 @@
-//! Which encoding a document declares of itself, in its first bytes: the prescan of the HTML standard (§13.2.3.2).
+//! Which encoding a document declares of itself, in its first bytes: the prescan of the HTML standard
+//! (§13.2.3.2).
 //!
-//! It is asked for one encoding only, ISO-2022-JP. In all others that a document may declare of itself ASCII is ASCII, and metas are read
-//! without decoding.
+//! It is asked for one encoding only, ISO-2022-JP. In all others that a document may declare of itself ASCII
+//! is ASCII, and metas are read without decoding.
 
 use encoding_rs::Encoding;
 
 /// Bytes of a document within which a declaration of its encoding must stand.
 pub(super) const PRESCAN_BYTES: usize = 1024;
 
-/// The encoding of the first meta that declares one; without such a meta in all of the bytes, that of the XML declaration.
+/// The encoding of the first meta that declares one; without such a meta in all of the bytes, that of the XML
+/// declaration.
 pub(super) fn declared_encoding(first: &[u8], is_all: bool) -> Option<&'static Encoding> {
     if let Ok(encoding) = by_meta(Prescan(first)) {
         return Some(encoding);

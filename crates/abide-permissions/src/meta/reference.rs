@@ -1,7 +1,7 @@
 //! Character references in text that stand for whitespace: `&#32;`, `&#x9`, `&Tab;`, `&NewLine;`.
 //!
-//! Whitespace between elements leaves the head open, and text ends it. lol_html hands over text undecoded, so a reference has to be read here
-//! to know which it is.
+//! Whitespace between elements leaves the head open, and text ends it. lol_html hands over text undecoded, so
+//! a reference has to be read here to know which it is.
 
 /// A reference that has begun. A handful of bytes decide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,9 @@
 //! lol_html, made to drive a [`Machine`].
 //!
-//! lol_html tokenises exactly, but builds no tree, and some end tags produce no event at all. It is therefore asked for
-//! start tags, and for the ends of raw text, only. All else reaches the output sink, in its place between the start tags,
-//! and is read there. So it also costs least: lol_html skips unselected elements at high speed.
+//! lol_html tokenises exactly, but builds no tree, and some end tags produce no event at all. It is therefore
+//! asked for start tags, and for the ends of raw text, only. All else reaches the output sink, in its place
+//! between the start tags, and is read there. So it also costs least: lol_html skips unselected elements at
+//! high speed.
 
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -15,10 +16,11 @@ use lol_html::{AsciiCompatibleEncoding, HandlerResult, MemorySettings, OutputSin
 use super::between::Between;
 use super::machine::{Machine, Take};
 
-/// A rewriter and the machine that it drives. It is gone once it has stopped: lol_html panics when it is used after an
-/// error, and is never fed again here.
+/// A rewriter and the machine that it drives. It is gone once it has stopped: lol_html panics when it is used
+/// after an error, and is never fed again here.
 pub(super) struct Driver {
-    /// It is `Send` only, and some clients (reqwest) want bodies, and so scanners, that are `Sync`. Used through `get_mut`, so nothing locks.
+    /// It is `Send` only, and some clients (reqwest) want bodies, and so scanners, that are `Sync`. Used
+    /// through `get_mut`, so nothing locks.
     rewriter: Mutex<Option<HtmlRewriter<'static, SharedState>>>,
     shared: SharedState,
 }
@@ -30,7 +32,8 @@ pub(super) enum Stop {
     Done,
     /// The memory limit was met.
     Memory,
-    /// The machine asks to start again after this many bytes, with the same state: raw text to lol_html is markup to it.
+    /// The machine asks to start again after this many bytes, with the same state: raw text to lol_html is
+    /// markup to it.
     Markup(usize),
 }
 
@@ -64,7 +67,8 @@ impl Driver {
         let Some(rewriter) = self.rewriter().take() else { return Err(Stop::Done) };
         let ended = rewriter.end();
         self.check(ended)?;
-        // What is pending between tags (`<`, `&#33`) is text at most, and nothing follows that it could keep from the head.
+        // What is pending between tags (`<`, `&#33`) is text at most, and nothing follows that it could keep
+        // from the head.
         self.machine(Machine::end_noscript);
         Ok(())
     }

@@ -1,10 +1,12 @@
-//! The head scanner: bytes of a document in, its metas out, as soon as the head has ended; and which documents are read, and how.
+//! The head scanner: bytes of a document in, its metas out, as soon as the head has ended; and which
+//! documents are read, and how.
 //!
-//! What users feed. It chooses the scan of HTML or of XML by the content type, and bounds how much of either is kept.
+//! What users feed. It chooses the scan of HTML or of XML by the content type, and bounds how much of either
+//! is kept.
 //!
-//! Browsers extract a MIME type from all Content-Type lines (Fetch, "extract a MIME type"), and look at the document itself where there is
-//! none, or one that says that it is unknown (MIME Sniffing §7). Servers send both kinds of mistakes, and a page that a browser shows
-//! as HTML has metas that count.
+//! Browsers extract a MIME type from all Content-Type lines (Fetch, "extract a MIME type"), and look at the
+//! document itself where there is none, or one that says that it is unknown (MIME Sniffing §7). Servers send
+//! both kinds of mistakes, and a page that a browser shows as HTML has metas that count.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +21,8 @@ use crate::quoted::{split, unquoted};
 /// Finds the metas of an HTML head while its bytes stream past, and knows exactly where the head ends.
 ///
 /// One scanner serves one response. Feed it the body, content-decoded, in pieces of any size until it says
-/// [`ControlFlow::Break`]; what it finds in the head does not depend on the pieces. It never panics and may be dropped at any time.
+/// [`ControlFlow::Break`]; what it finds in the head does not depend on the pieces. It never panics and may
+/// be dropped at any time.
 ///
 /// A robots meta behind the head is looked for in the piece in which the head ends, and in what follows as
 /// [`ReadOptions::with_whole_document`] says.
@@ -40,14 +43,15 @@ use crate::quoted::{split, unquoted};
 /// ```
 ///
 /// Known deviations from a browser, all in contrived documents: templates that contain `<col>`, svg or
-/// math, or an unclosed `<noscript>` (once svg or math was seen inside a template of the head, text no longer ends the head);
-/// in the reading without scripting, what is left unfinished inside a noscript and would swallow its end; and a zero in a tag right behind
-/// the text that ends a head, which leaves it unknown in some pieces.
+/// math, or an unclosed `<noscript>` (once svg or math was seen inside a template of the head, text no longer
+/// ends the head); in the reading without scripting, what is left unfinished inside a noscript and would
+/// swallow its end; and a zero in a tag right behind the text that ends a head, which leaves it unknown in
+/// some pieces.
 pub struct HeadScanner {
     /// In a box, so that moving the scanner costs little.
     html: Box<HtmlScan>,
-    /// For a document that should be XML. Stricter: one that is not well-formed is unknown in any case, and what it forbids in the eyes of
-    /// HTML readers counts too.
+    /// For a document that should be XML. Stricter: one that is not well-formed is unknown in any case, and
+    /// what it forbids in the eyes of HTML readers counts too.
     xml: Option<Box<XmlScan>>,
     head_limit: usize,
     bytes: usize,
@@ -55,11 +59,12 @@ pub struct HeadScanner {
 }
 
 impl HeadScanner {
-    /// A scanner for a response with this Content-Type; of several lines, all of them with commas between them. The MIME type is
-    /// extracted as the Fetch standard does. `text/html` is read as HTML and `application/xhtml+xml` as XML; HTML is also what has no
-    /// MIME type, or one that means "unknown" (`*/*`, `unknown/unknown`, `application/unknown`). Any other type of XML (`text/xml`,
-    /// `application/xml`, `…+xml`) is read as XML if the root of the document is XHTML's `html`, else it is [`HeadEnd::NotHtml`], like any
-    /// other type.
+    /// A scanner for a response with this Content-Type; of several lines, all of them with commas between
+    /// them. The MIME type is extracted as the Fetch standard does. `text/html` is read as HTML and
+    /// `application/xhtml+xml` as XML; HTML is also what has no MIME type, or one that means "unknown"
+    /// (`*/*`, `unknown/unknown`, `application/unknown`). Any other type of XML (`text/xml`, `application/
+    /// xml`, `…+xml`) is read as XML if the root of the document is XHTML's `html`, else it is
+    /// [`HeadEnd::NotHtml`], like any other type.
     pub fn new(options: &ReadOptions, content_type: Option<&str>) -> Self {
         Self::of(options, &ContentType::read(content_type.map(str::as_bytes)))
     }
@@ -120,12 +125,14 @@ impl HeadScanner {
             return;
         };
         let end = xml.write(bytes, ahead, last);
-        // XML that ended its head well needs no second reading; anything else is read as HTML to the end, for what it may forbid.
+        // XML that ended its head well needs no second reading; anything else is read as HTML to the end, for
+        // what it may forbid.
         let is_read = xml.is_read() || self.html.write(bytes, ahead, last).is_some() || last;
         self.end = end.filter(|_| is_read);
     }
 
-    /// How a scan ends that is stopped for this reason: one that has passed the end of the head knows the head.
+    /// How a scan ends that is stopped for this reason: one that has passed the end of the head knows the
+    /// head.
     fn end_or(&mut self, reason: HeadEnd) -> HeadEnd {
         match &self.xml {
             Some(xml) if xml.is_read() => HeadEnd::Ended,
@@ -171,14 +178,16 @@ impl fmt::Debug for HeadScanner {
     }
 }
 
-/// What comes at once is looked at, and where it must be, decoded, in pieces of this size: a token is cut by the frames of a client alone.
+/// What comes at once is looked at, and where it must be, decoded, in pieces of this size: a token is cut by
+/// the frames of a client alone.
 const PIECE_BYTES: usize = 16 * 1024;
 
 /// How a document is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Syntax {
     Html,
-    /// Of no MIME type, or one that means "unknown": read as HTML, which it is unless its beginning says that it is XML.
+    /// Of no MIME type, or one that means "unknown": read as HTML, which it is unless its beginning says that
+    /// it is XML.
     Unknown,
     Xml,
     /// Of another type of XML: read as XHTML if its root is.
@@ -231,7 +240,8 @@ impl<'a> ContentType<'a> {
             }
             let kind = mime.kind();
             said |= kind.map_or(0, Syntax::bit);
-            // Fetch, "extract a MIME type": the last one counts, and the charset of one before it that is the same.
+            // Fetch, "extract a MIME type": the last one counts, and the charset of one before it that is the
+            // same.
             let is_same = last.is_some_and(|(essence, _)| essence.eq_ignore_ascii_case(mime.essence));
             charset = mime.charset.or(charset.filter(|_| is_same));
             // It may be another document, and does not supersede a page.

@@ -1,7 +1,9 @@
-//! The head of a document that is XML: `application/xhtml+xml`, or another type of XML if its root is the `html` of XHTML.
+//! The head of a document that is XML: `application/xhtml+xml`, or another type of XML if its root is the
+//! `html` of XHTML.
 //!
-//! XML has no exceptions for single elements, so `<title/>` is empty and `<![CDATA[` is text, where HTML would take the metas behind
-//! them for the text of a title, or for a comment. The tree is in the markup: the head is an element, and ends with its end tag.
+//! XML has no exceptions for single elements, so `<title/>` is empty and `<![CDATA[` is text, where HTML
+//! would take the metas behind them for the text of a title, or for a comment. The tree is in the markup: the
+//! head is an element, and ends with its end tag.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -79,7 +81,8 @@ impl XmlScan {
         }
     }
 
-    /// Takes the next bytes, which may be the `last`, and shows those that have come with them. Returns how the scan has ended, once it has.
+    /// Takes the next bytes, which may be the `last`, and shows those that have come with them. Returns how
+    /// the scan has ended, once it has.
     pub(super) fn write(&mut self, bytes: &[u8], ahead: &[u8], last: bool) -> Option<HeadEnd> {
         if self.end.is_none() {
             let is_over = last || self.beyond.is_over(ahead);
@@ -161,7 +164,8 @@ impl XmlScan {
         }
     }
 
-    /// Makes the names of HTML's characters known, if the document has one of the public identifiers for which browsers know them (HTML §14.2).
+    /// Makes the names of HTML's characters known, if the document has one of the public identifiers for
+    /// which browsers know them (HTML §14.2).
     fn add_entities(&mut self) {
         let doctype = self.reader.doctype_ids();
         let Some(id) = doctype.as_ref().and_then(|doctype| doctype.public_id()) else { return };
@@ -232,7 +236,8 @@ impl XmlPlace {
     }
 }
 
-/// The name of an element of HTML. Stricter: a document without namespaces is meant to be XHTML too, whatever browsers make of it.
+/// The name of an element of HTML. Stricter: a document without namespaces is meant to be XHTML too, whatever
+/// browsers make of it.
 fn html_name(name: &OwnedName) -> Option<&str> {
     let is_html = name.namespace.as_deref().is_none_or(|namespace| namespace == HTML);
     is_html.then_some(&*name.local_name)
@@ -247,7 +252,8 @@ enum Root {
     Undecided,
 }
 
-/// The root element of a document that begins with these bytes. A document need not be well-formed to be something else than HTML.
+/// The root element of a document that begins with these bytes. A document need not be well-formed to be
+/// something else than HTML.
 fn root(first: &[u8]) -> Root {
     let within = first.get(..ROOT_BYTES_MAX).unwrap_or(first);
     let found = root_name(within);
@@ -304,8 +310,9 @@ const PUBLIC_IDS: [&str; 9] = [
     "-//WAPFORUM//DTD XHTML Mobile 1.0//EN",
 ];
 
-/// The encoding of a document that begins with these bytes, and the length of its mark; `None` when they are too few to tell. The byte order mark goes before the
-/// Content-Type, and that before the XML declaration (RFC 7303 §3).
+/// The encoding of a document that begins with these bytes, and the length of its mark; `None` when they are
+/// too few to tell. The byte order mark goes before the Content-Type, and that before the XML declaration
+/// (RFC 7303 §3).
 fn encoding(
     first: &[u8],
     declared: Option<&'static Encoding>,

@@ -1,6 +1,8 @@
-//! Labels and values as sites write them: one table of labels for all carriers and drafts, and the words that mean no.
+//! Labels and values as sites write them: one table of labels for all carriers and drafts, and the words that
+//! mean no.
 //!
-//! Only the restrictive direction is read so widely. What allows a use is read by each carrier as its specification has it.
+//! Only the restrictive direction is read so widely. What allows a use is read by each carrier as its
+//! specification has it.
 
 use super::Usage;
 
@@ -20,7 +22,8 @@ const SEARCH: &[Usage] = &[Usage::Search];
 const INPUT: &[Usage] = &[Usage::AiInput];
 const TDM: &[Usage] = &[Usage::Tdm];
 
-/// The labels of the drafts of draft-ietf-aipref-vocab, of Content-Signal, and of sites, folded: in lower case, letters and digits alone.
+/// The labels of the drafts of draft-ietf-aipref-vocab, of Content-Signal, and of sites, folded: in lower
+/// case, letters and digits alone.
 const LABELS: &[(&str, &[Usage])] = &[
     ("search", SEARCH),
     ("aiinput", INPUT),
@@ -43,7 +46,8 @@ const LABELS: &[(&str, &[Usage])] = &[
     ("all", ALL),
 ];
 
-/// A label whichever carrier it stands in, by whichever draft, however its words are joined. `None` for one that names no use we know.
+/// A label whichever carrier it stands in, by whichever draft, however its words are joined. `None` for one
+/// that names no use we know.
 ///
 /// ```text
 /// train-ai ai_train TrainAI train-genai ai-training   training
@@ -63,7 +67,8 @@ pub(super) fn known(label: &str) -> Option<Label> {
     rest.map(|usages| Label { usages, is_negative: true })
 }
 
-/// Those of a folded label without its negation. What has `train` as one of its words is training, whatever of.
+/// Those of a folded label without its negation. What has `train` as one of its words is training, whatever
+/// of.
 fn usages(folded: &str) -> Option<&'static [Usage]> {
     let in_table = |label: &str| LABELS.iter().find(|(known, _)| *known == label).map(|(_, usages)| *usages);
     in_table(folded).or_else(|| {
@@ -138,12 +143,14 @@ const NO: &[&str] = &[
 
 const YES: &[&str] = &["y", "yes", "1", "true", "on", "allow", "allowed", "permit", "permitted"];
 
-/// In lower case, letters and digits alone: so case, quotes, brackets and how words are joined make no difference.
+/// In lower case, letters and digits alone: so case, quotes, brackets and how words are joined make no
+/// difference.
 pub(super) fn fold(text: &str) -> String {
     plain(text).chars().filter(|char| char.is_alphanumeric()).take(LABEL_BYTES_MAX).collect()
 }
 
-/// In lower case, as ASCII where it only looks different: full-width forms are narrow, every dash is `-`, what is invisible is dropped.
+/// In lower case, as ASCII where it only looks different: full-width forms are narrow, every dash is `-`,
+/// what is invisible is dropped.
 pub(super) fn plain(text: &str) -> String {
     let chars = text.chars().filter(|char| !is_invisible(*char)).map(|char| match char {
         '\u{ff01}'..='\u{ff5e}' => {

@@ -70,7 +70,8 @@ impl StatedLine {
         usages.iter().for_each(|usage| self.state(usage.clone(), Preference::Unknown));
     }
 
-    /// Keeps what is forbidden as unknown, and drops the rest: whom or which URL the line is for is not known.
+    /// Keeps what is forbidden as unknown, and drops the rest: whom or which URL the line is for is not
+    /// known.
     pub(super) fn into_doubt(mut self, problem: &str) -> Self {
         self.stated.retain(|usage, preference| {
             let forbids = *preference > Preference::Allow && !matches!(usage, Usage::Other(_));
@@ -98,7 +99,8 @@ impl StatedLine {
         *known = preference.max(*known);
     }
 
-    /// Notes the first part of the line that could not be read as what was expected; what makes it unknown comes first.
+    /// Notes the first part of the line that could not be read as what was expected; what makes it unknown
+    /// comes first.
     pub(super) fn remark(&mut self, expected: &str, found: &str, what: &str, is_unknown: bool) {
         let has_doubt = self.stated.values().any(|preference| *preference == Preference::Unknown);
         if self.problem.is_none() || (is_unknown && !has_doubt) {

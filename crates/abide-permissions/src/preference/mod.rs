@@ -1,7 +1,9 @@
-//! Preferences about the use of content: Content-Usage, Content-Signal, TDMRep, policy tokens. None of them denies a request by itself.
+//! Preferences about the use of content: Content-Usage, Content-Signal, TDMRep, policy tokens. None of them
+//! denies a request by itself.
 //!
-//! Everything found is a [`PreferenceStatement`] with its source, also what was not understood. [`Preferences::answer`] combines the statements on
-//! one use, most restrictively: yes, no, unset, or unknown with the reasons.
+//! Everything found is a [`PreferenceStatement`] with its source, also what was not understood.
+//! [`Preferences::answer`] combines the statements on one use, most restrictively: yes, no, unset, or unknown
+//! with the reasons.
 
 mod page;
 mod robots;
@@ -43,7 +45,8 @@ use page::Carrier;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[non_exhaustive]
 pub enum Usage {
-    /// `train-ai`: training models that generate content (draft-ietf-aipref-vocab); `ai-train` of Content-Signal.
+    /// `train-ai`: training models that generate content (draft-ietf-aipref-vocab); `ai-train` of
+    /// Content-Signal.
     TrainAi,
     /// `search`: selecting assets and directing users to them.
     Search,
@@ -51,11 +54,13 @@ pub enum Usage {
     AiInput,
     /// Text and data mining (TDMRep).
     Tdm,
-    /// A label that names no use we know, or that would allow one by a name that is not its own. It touches no other usage.
+    /// A label that names no use we know, or that would allow one by a name that is not its own. It touches
+    /// no other usage.
     Other(Box<str>),
 }
 
-/// As in the vocabularies; another label behind `other:`, so that `train-ai` is always the usage of that name.
+/// As in the vocabularies; another label behind `other:`, so that `train-ai` is always the usage of that
+/// name.
 impl fmt::Display for Usage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -109,7 +114,8 @@ impl Preference {
 /// Reasons that are kept and given, enough to mend a page by.
 const REASONS_MAX: usize = 32;
 
-/// The two names that are both records of robots.txt and response fields: draft-ietf-aipref-attach, contentsignals.org.
+/// The two names that are both records of robots.txt and response fields: draft-ietf-aipref-attach,
+/// contentsignals.org.
 const CONTENT_USAGE: &str = "Content-Usage";
 const CONTENT_SIGNAL: &str = "Content-Signal";
 
@@ -177,9 +183,9 @@ const TEXT_CHARS_MAX: usize = 256;
 
 /// All preferences that were found for one URL.
 ///
-/// A statement that was not understood is one of [`Preference::Unknown`]: it makes its question unknown, never allowed or unset. Taken when the
-/// response is fetched, from the copy of robots.txt that decided that fetch, they travel with the response:
-/// "updates do not retroactively apply" (draft-ietf-aipref-attach).
+/// A statement that was not understood is one of [`Preference::Unknown`]: it makes its question unknown,
+/// never allowed or unset. Taken when the response is fetched, from the copy of robots.txt that decided that
+/// fetch, they travel with the response: "updates do not retroactively apply" (draft-ietf-aipref-attach).
 ///
 /// ```
 /// use abide_permissions::{Preference, Preferences, Usage};
@@ -208,15 +214,16 @@ pub struct Preferences {
 }
 
 impl Preferences {
-    /// Nothing found yet; what is added is read as `options` say. By default (`Preferences::default()`) broken values are
-    /// salvaged, the signals of `*` are not united with those of a named group, and the only policy token is that of
-    /// [training](crate::AI_TRAINING_TOKEN).
+    /// Nothing found yet; what is added is read as `options` say. By default (`Preferences::default()`)
+    /// broken values are salvaged, the signals of `*` are not united with those of a named group, and the
+    /// only policy token is that of [training](crate::AI_TRAINING_TOKEN).
     pub fn new(options: &ReadOptions) -> Self {
         Self { options: options.preferences.clone(), ..Self::default() }
     }
 
-    /// Adds what response fields state: `Content-Usage`, `Content-Signal` and their like, each line by itself. Stricter: joined into one
-    /// Dictionary, a later `y` would cancel an earlier `n`. The fields of TDMRep are read [with its other places](Self::with_tdm).
+    /// Adds what response fields state: `Content-Usage`, `Content-Signal` and their like, each line by
+    /// itself. Stricter: joined into one Dictionary, a later `y` would cancel an earlier `n`. The fields of
+    /// TDMRep are read [with its other places](Self::with_tdm).
     pub fn with_fields<'a>(mut self, fields: impl IntoIterator<Item = (&'a str, &'a [u8])>) -> Self {
         let mut lines = Vec::<(Carrier, usize)>::new();
         for (name, value) in fields {
@@ -237,7 +244,8 @@ impl Preferences {
         self
     }
 
-    /// What stands in a field or a meta of this name. Only a field that is spelt as specified allows anything.
+    /// What stands in a field or a meta of this name. Only a field that is spelt as specified allows
+    /// anything.
     fn add_carried(&mut self, carrier: Carrier, value: &[u8], source: Provenance, may_allow: bool) {
         let before = self.statements.len();
         match carrier {
@@ -262,8 +270,8 @@ impl Preferences {
         }
     }
 
-    /// Adds `noai` as a statement against training and AI input. Off unless called, because `noai` is about data sets, and this is
-    /// an interpretation. The source of the statement is that of the rule.
+    /// Adds `noai` as a statement against training and AI input. Off unless called, because `noai` is about
+    /// data sets, and this is an interpretation. The source of the statement is that of the rule.
     pub fn with_noai(mut self, permissions: &Permissions) -> Self {
         if let Some((source, _)) = permissions.statements().iter().find(|(_, rules)| rules.states("noai")) {
             let text = match source {
@@ -283,7 +291,8 @@ impl Preferences {
         self
     }
 
-    /// Says that something which may state preferences was not read, and why: a head, a line of a field, a file of the site.
+    /// Says that something which may state preferences was not read, and why: a head, a line of a field, a
+    /// file of the site.
     pub fn with_unread_source(mut self, why: &str) -> Self {
         self.unread(why);
         self
@@ -295,7 +304,8 @@ impl Preferences {
         }
     }
 
-    /// Whether everything was read and understood that may state preferences. If not, nothing is *known* to be allowed.
+    /// Whether everything was read and understood that may state preferences. If not, nothing is *known* to
+    /// be allowed.
     pub fn is_complete(&self) -> bool {
         self.unread.is_empty()
             && self.statements.iter().all(|statement| statement.preference != Preference::Unknown)
@@ -306,14 +316,16 @@ impl Preferences {
         self.answer(&Usage::TrainAi)
     }
 
-    /// May the content be input to a model that answers a person? Short for [`answer`](Self::answer) to [`Usage::AiInput`].
+    /// May the content be input to a model that answers a person? Short for [`answer`](Self::answer) to
+    /// [`Usage::AiInput`].
     pub fn input(&self) -> Answer {
         self.answer(&Usage::AiInput)
     }
 
-    /// May the content be used so? The most restrictive of what is stated on the usage; for training also on text and data mining, which it
-    /// needs. Unknown, with the reasons, where a statement on it was not understood or a source was
-    /// [not read](Self::with_unread_source), unless another statement disallows it. `noai` counts where it was [added](Self::with_noai).
+    /// May the content be used so? The most restrictive of what is stated on the usage; for training also on
+    /// text and data mining, which it needs. Unknown, with the reasons, where a statement on it was not
+    /// understood or a source was [not read](Self::with_unread_source), unless another statement disallows
+    /// it. `noai` counts where it was [added](Self::with_noai).
     pub fn answer(&self, usage: &Usage) -> Answer {
         let counts = |other: &Usage| other == usage || (*usage == Usage::TrainAi && *other == Usage::Tdm);
         let about = || self.statements.iter().filter(|statement| counts(&statement.usage));
@@ -355,9 +367,10 @@ impl Preferences {
         self.statements.iter().filter(move |s| s.usage == *usage && s.preference == decided)
     }
 
-    /// The same without what some places state: their statements, their `use` of Content-Signal and their policy of TDMRep. An
-    /// App-Directive may override the preferences of the *same robots.txt* within its own scope, which only the application knows; so nothing
-    /// is overridden unless the caller leaves it out here. What was not read, and the warnings, stay.
+    /// The same without what some places state: their statements, their `use` of Content-Signal and their
+    /// policy of TDMRep. An App-Directive may override the preferences of the *same robots.txt* within its
+    /// own scope, which only the application knows; so nothing is overridden unless the caller leaves it out
+    /// here. What was not read, and the warnings, stay.
     pub fn without(mut self, leave_out: impl Fn(&Provenance) -> bool) -> Self {
         self.statements.retain(|statement| !leave_out(&statement.source));
         self.signal_uses.retain(|(source, _)| !leave_out(source));
@@ -375,7 +388,8 @@ impl Preferences {
         self.carried(&signal::KEYS, CONTENT_SIGNAL)
     }
 
-    /// The value of `use` in Content-Signal: `immediate`, `reference` or `full`; the most restrictive one stated.
+    /// The value of `use` in Content-Signal: `immediate`, `reference` or `full`; the most restrictive one
+    /// stated.
     pub fn content_signal_use(&self) -> Option<&str> {
         signal::USES.get(self.signal_uses.iter().map(|(_, rank)| *rank).min()?).copied()
     }

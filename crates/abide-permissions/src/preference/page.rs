@@ -1,6 +1,7 @@
 //! Preferences in a page: metas named like the response fields, and words of the robots tags.
 //!
-//! Sites that cannot set a response field write its name into a meta, and write `noml` where they have `noindex`.
+//! Sites that cannot set a response field write its name into a meta, and write `noml` where they have
+//! `noindex`.
 
 use super::label::{fold, known};
 use super::{CONTENT_SIGNAL, CONTENT_USAGE, Preference, Preferences, Usage};
@@ -52,9 +53,10 @@ pub fn states_preferences(name: &str) -> bool {
 }
 
 impl Preferences {
-    /// Adds what a page states besides its response fields and TDMRep: metas such as `<meta name="content-signal">`, and `noml` and
-    /// `DisallowAITraining` among the words of `Robots-Tag`, `X-Robots-Tag` and the robots metas that are for us. None of these is specified
-    /// for it, so what they allow does not count.
+    /// Adds what a page states besides its response fields and TDMRep: metas such as `<meta
+    /// name="content-signal">`, and `noml` and `DisallowAITraining` among the words of `Robots-Tag`,
+    /// `X-Robots-Tag` and the robots metas that are for us. None of these is specified for it, so what they
+    /// allow does not count.
     ///
     /// ```
     /// use abide_permissions::{Permissions, Preferences, ReadOptions};

@@ -1,4 +1,5 @@
-//! Preferences in robots.txt: the records of the group that applies, those before all groups, and the groups of policy tokens.
+//! Preferences in robots.txt: the records of the group that applies, those before all groups, and the groups
+//! of policy tokens.
 //!
 //! Paths are matched here, and each value is read by the module of its carrier.
 
@@ -11,10 +12,11 @@ use crate::directives::{self, path_and_value};
 use crate::provenance::Provenance;
 
 impl Preferences {
-    /// Adds what robots.txt states: of Content-Usage the records with the longest path that covers the URL; of the other records
-    /// all of the group, and all outside groups, which sites put there for every crawler. Of a Content-Usage outside groups it is not known
-    /// whom it is for, so what it forbids is unknown. For a URL that it disallows it states nothing ("no preferences are implied for resources
-    /// that are disallowed").
+    /// Adds what robots.txt states: of Content-Usage the records with the longest path that covers the URL;
+    /// of the other records all of the group, and all outside groups, which sites put there for every
+    /// crawler. Of a Content-Usage outside groups it is not known whom it is for, so what it forbids is
+    /// unknown. For a URL that it disallows it states nothing ("no preferences are implied for resources that
+    /// are disallowed").
     pub fn with_robots(mut self, rules: &Rules, target: &Target<'_>) -> Self {
         if !rules.is_allowed(target) {
             return self;
@@ -36,8 +38,8 @@ impl Preferences {
     }
 
     /// Adds what the groups of policy tokens state: that of [training](crate::AI_TRAINING_TOKEN), and
-    /// [others](crate::ReadOptions::with_policy_token). `robots_txt` is the copy that decided the access. A group that disallows the URL disallows
-    /// the usage; one that allows it states nothing.
+    /// [others](crate::ReadOptions::with_policy_token). `robots_txt` is the copy that decided the access. A
+    /// group that disallows the URL disallows the usage; one that allows it states nothing.
     pub fn with_policy_tokens(mut self, robots_txt: &[u8], target: &Target<'_>) -> Self {
         let options = self.options.clone();
         for policy in options.policies() {
@@ -99,7 +101,8 @@ impl Preferences {
             covering.push((covers, line, source, value, is_path_known));
         }
         for (bytes, mut line, source, value, is_path_known) in covering {
-            // A broken line hides no other; what was salvaged of it yields to a longer path like everything else.
+            // A broken line hides no other; what was salvaged of it yields to a longer path like everything
+            // else.
             let counts = bytes
                 .is_some_and(|bytes| if line.is_broken { bytes >= bytes_max } else { bytes == bytes_max });
             if !counts && is_path_known {
@@ -112,7 +115,8 @@ impl Preferences {
 
 const OUTSIDE: &str = "expected a user-agent line before it, found none; whom it is for is unknown";
 
-/// The path of a record and what stands behind it. A signal has none, and that of DisallowAITraining is all it has.
+/// The path of a record and what stands behind it. A signal has none, and that of DisallowAITraining is all
+/// it has.
 fn path_of<'a>(record: &Record<'a>) -> (Option<&'a [u8]>, &'a [u8]) {
     let value = record.value();
     match record.kind() {
@@ -182,8 +186,8 @@ fn read_no_training(path: Option<&[u8]>, value: &[u8]) -> StatedLine {
     line
 }
 
-/// What the author of a preference record should know: that it is dropped, in what part it counts, or that what it permits is unknown.
-/// `None` for one that is read as written, and for records of other kinds.
+/// What the author of a preference record should know: that it is dropped, in what part it counts, or that
+/// what it permits is unknown. `None` for one that is read as written, and for records of other kinds.
 ///
 /// ```
 /// use abide_permissions::record_problem;

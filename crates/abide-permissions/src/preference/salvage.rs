@@ -7,11 +7,14 @@ use std::collections::BTreeMap;
 use super::label::{self, Value, plain};
 use super::{Preference, Usage};
 
-/// What a text that its own grammar cannot read states on the uses that it names: disallow or unknown, never allow.
+/// What a text that its own grammar cannot read states on the uses that it names: disallow or unknown, never
+/// allow.
 ///
-/// Stricter: sites write `ai=n train-ai=n` and `search=yes; ai-train=no`, and mean what they say. So every word is looked at, whatever stands between
-/// them, without regard to case; a label with a no behind it is disallowed. A guess must not permit what its author may have forbidden: a label with
-/// anything else behind it is unknown. So is training where the text names no label at all, unless all it has are labels of other uses.
+/// Stricter: sites write `ai=n train-ai=n` and `search=yes; ai-train=no`, and mean what they say. So every
+/// word is looked at, whatever stands between them, without regard to case; a label with a no behind it is
+/// disallowed. A guess must not permit what its author may have forbidden: a label with anything else behind
+/// it is unknown. So is training where the text names no label at all, unless all it has are labels of other
+/// uses.
 pub(super) fn read(text: &[u8]) -> BTreeMap<Usage, Preference> {
     let text = plain(&String::from_utf8_lossy(text));
     let is_part = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_');

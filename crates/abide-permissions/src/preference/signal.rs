@@ -1,4 +1,5 @@
-//! Content-Signal: `search=yes, ai-train=no` (contentsignals.org). Not a structured field, so each element is read by itself.
+//! Content-Signal: `search=yes, ai-train=no` (contentsignals.org). Not a structured field, so each element is
+//! read by itself.
 //!
 //! Its names are mapped to usages here, so that its preferences join those of Content-Usage.
 

@@ -1,6 +1,7 @@
 //! TDMRep: the reservation of text and data mining (W3C community group, final report of 10 May 2024).
 //!
-//! Three places can state it, and the first that does decides; so they are read together, and not one by one as other sources are.
+//! Three places can state it, and the first that does decides; so they are read together, and not one by one
+//! as other sources are.
 
 use abide_robots::Target;
 use serde_json::Value;
@@ -12,15 +13,18 @@ use crate::head::Meta;
 use crate::provenance::{Provenance, warn};
 
 impl Preferences {
-    /// Adds the one statement of TDMRep: 1 disallows mining, 0 allows it. It is in the metas of the head, else in the
-    /// `tdm-reservation` and `tdm-policy` fields of the response, else in the `/.well-known/tdmrep.json` of the site, of which the first
-    /// entry that covers the target counts. Of several lines or metas 1 wins.
+    /// Adds the one statement of TDMRep: 1 disallows mining, 0 allows it. It is in the metas of the head,
+    /// else in the `tdm-reservation` and `tdm-policy` fields of the response, else in the
+    /// `/.well-known/tdmrep.json` of the site, of which the first entry that covers the target counts. Of
+    /// several lines or metas 1 wins.
     ///
-    /// The file is an array of objects with a `location`, which is a path pattern of robots.txt, a `tdm-reservation` and perhaps a
-    /// `tdm-policy`. Entries beyond 32,768 are not read. Stricter: an object in place of the array is its one entry; `"1"`, `true` and their like
-    /// reserve like `1`; a reservation whose location is missing or is no path, or that stands elsewhere in the file, holds for the whole site,
-    /// since each was meant as one. A reservation other than 0 and 1 is unset, and unknown where no carrier has another. A file that cannot be
-    /// read, or has no entry that can, is an [unread source](Self::with_unread_source); a warning says why, with the line and column.
+    /// The file is an array of objects with a `location`, which is a path pattern of robots.txt, a
+    /// `tdm-reservation` and perhaps a `tdm-policy`. Entries beyond 32,768 are not read. Stricter: an object
+    /// in place of the array is its one entry; `"1"`, `true` and their like reserve like `1`; a reservation
+    /// whose location is missing or is no path, or that stands elsewhere in the file, holds for the whole
+    /// site, since each was meant as one. A reservation other than 0 and 1 is unset, and unknown where no
+    /// carrier has another. A file that cannot be read, or has no entry that can, is an [unread
+    /// source](Self::with_unread_source); a warning says why, with the line and column.
     ///
     /// ```
     /// use abide_permissions::{Meta, Preference, Preferences, Usage};
@@ -153,7 +157,8 @@ struct Entry<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// `None` for what is no entry: it has no location, or a location that is no path, and reserves nothing by itself.
+    /// `None` for what is no entry: it has no location, or a location that is no path, and reserves nothing
+    /// by itself.
     fn of(value: &'a Value) -> Option<Self> {
         let stated = member(value, RESERVATION);
         let is_exact = value.get(RESERVATION).is_some();
@@ -227,8 +232,8 @@ fn reserved_by(value: &Value) -> Option<bool> {
     }
 }
 
-/// "Values other than 0 and 1 MUST be treated as unset." Stricter: `0, 1` is two values, of which 1 wins, as on two lines; and a 1 is one also in
-/// quotes, before the slash that was to end its tag, and as a word.
+/// "Values other than 0 and 1 MUST be treated as unset." Stricter: `0, 1` is two values, of which 1 wins, as
+/// on two lines; and a 1 is one also in quotes, before the slash that was to end its tag, and as a word.
 fn reserved(text: &str) -> Option<bool> {
     let is_reserved = |part: &str| matches!(&*fold(part), "1" | "true" | "yes" | "y" | "on" | "reserved");
     match text.trim_ascii() {

@@ -1,6 +1,7 @@
 //! Content-Usage: a Dictionary of labels, each `y` or `n` (draft-ietf-aipref-vocab).
 //!
-//! A line that is no Dictionary states nothing by the draft; what it forbids is salvaged unless the reading is strict.
+//! A line that is no Dictionary states nothing by the draft; what it forbids is salvaged unless the reading
+//! is strict.
 
 use sfv::{BareItem, Dictionary, ListEntry, Parameters, Parser};
 
@@ -53,7 +54,8 @@ fn state(line: &mut StatedLine, label: &str, member: &ListEntry) {
     forbid_by_parameters(line, params);
 }
 
-/// "Any unknown parameters MUST be ignored." Stricter: sites write semicolons for commas, and `search=y;train-ai=n` has a no in it.
+/// "Any unknown parameters MUST be ignored." Stricter: sites write semicolons for commas, and
+/// `search=y;train-ai=n` has a no in it.
 fn forbid_by_parameters(line: &mut StatedLine, params: &Parameters) {
     for (name, value) in params {
         let (label, value, found) = (name.as_str(), value_of(value), text_of(value));

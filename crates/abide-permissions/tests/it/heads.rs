@@ -17,7 +17,8 @@ fn pairs(head: &Head) -> Vec<(String, String)> {
 /// So many metas behind the head are kept of one page.
 const STRAYS_MAX: usize = 64;
 
-/// Checks that the scan of the whole document finds the same head, and returns what html5ever has anywhere and the scan has not.
+/// Checks that the scan of the whole document finds the same head, and returns what html5ever has anywhere
+/// and the scan has not.
 fn missed_behind_the_head(document: &str, head: &Head) -> Vec<(String, String)> {
     let whole = options().with_whole_document(true);
     let [all, split] = [usize::MAX, 3].map(|chunk| crate::scan(&whole, document.as_bytes(), chunk));
@@ -51,7 +52,8 @@ fn every_row_of_the_table_agrees_with_it_and_with_html5ever() {
     }
 }
 
-/// How many random documents are tried. `ABIDE_HEAD_DOCUMENTS=1000000` for a long run, `ABIDE_HEAD_SEED` for others.
+/// How many random documents are tried. `ABIDE_HEAD_DOCUMENTS=1000000` for a long run, `ABIDE_HEAD_SEED` for
+/// others.
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }

@@ -186,7 +186,8 @@ fn every_encoding_shows_its_metas() {
         // A mark goes before the Content-Type.
         (Some("latin1"), [b"\xef\xbb\xbf", page.as_bytes()].concat()),
         (Some("utf-8"), utf_16(u16::to_be_bytes, true)),
-        // A document may declare ISO-2022-JP in its first bytes, also behind the first escape sequence, and nowhere else.
+        // A document may declare ISO-2022-JP in its first bytes, also behind the first escape sequence, and
+        // nowhere else.
         (None, [b"<meta charset=iso-2022-jp>", &*encoded(encoding_rs::ISO_2022_JP)].concat()),
         (None, [b"<?xml encoding='iso-2022-jp'?>", &*encoded(encoding_rs::ISO_2022_JP)].concat()),
         (None, [&escaped[..], b"<meta charset='ISO-2022-JP'>", &encoded(encoding_rs::ISO_2022_JP)].concat()),

@@ -54,7 +54,8 @@ fn scan_as(options: &ReadOptions, content_type: Option<&str>, document: &[u8], c
     scanner.finish()
 }
 
-/// The rows of a table in `vectors` as columns: `-` is nothing, and a word in angle brackets is what cannot stand there.
+/// The rows of a table in `vectors` as columns: `-` is nothing, and a word in angle brackets is what cannot
+/// stand there.
 fn rows(table: &'static str) -> impl Iterator<Item = Vec<String>> {
     let named = [
         ("<HTAB>", "\t"),

@@ -1,4 +1,5 @@
-//! No opt-out is lost to the way it was written: labels, values and carriers as sites have them, and what surrounds them.
+//! No opt-out is lost to the way it was written: labels, values and carriers as sites have them, and what
+//! surrounds them.
 
 use abide_permissions::{
     Answer, Fetched, Head, Meta, PermissionRecord, Permissions, Preferences, Provenance, ReadOptions, Usage,

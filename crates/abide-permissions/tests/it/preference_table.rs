@@ -1,4 +1,5 @@
-//! The table of preferences: what sites publish, and what follows from it; and that no statement lifts another.
+//! The table of preferences: what sites publish, and what follows from it; and that no statement lifts
+//! another.
 
 use abide_permissions::{Meta, Preference, Preferences, ReadOptions, Usage};
 use abide_robots::{ProductToken, Rules, Target};

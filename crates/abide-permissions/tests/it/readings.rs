@@ -1,4 +1,5 @@
-//! What is read of fields and documents: the table `vectors/readings.toml`, whose head says what its cases have.
+//! What is read of fields and documents: the table `vectors/readings.toml`, whose head says what its cases
+//! have.
 
 use abide_permissions::{Head, ReadOptions};
 use toml::{Table, Value};

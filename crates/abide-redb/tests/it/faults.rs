@@ -21,8 +21,8 @@ use crate::support::{
     origin, page, record, report, retry_after, save, save_large, steps,
 };
 
-/// One operation of the disk fails, each in turn. What was acknowledged is there after the next opening; and what was not is written
-/// as soon as the disk works again.
+/// One operation of the disk fails, each in turn. What was acknowledged is there after the next opening; and
+/// what was not is written as soon as the disk works again.
 #[tokio::test]
 async fn a_disk_that_fails_once_loses_nothing() {
     let steps = steps(2, 1, 24, 4);
@@ -64,7 +64,8 @@ async fn goes_on_in_memory(store: &Store) {
     assert_eq!(reply.0, LEASED, "and leases need no disk");
 }
 
-/// The pacer reports it again until the store has replied. So the store must not reply while it has it only in memory.
+/// The pacer reports it again until the store has replied. So the store must not reply while it has it only
+/// in memory.
 #[tokio::test(start_paused = true)]
 async fn a_backoff_that_cannot_be_written_is_one_outage() {
     let (disk, outages) = (Disk::default(), Arc::new(Mutex::new(Vec::new())));
@@ -147,7 +148,8 @@ async fn a_full_disk_at_close_is_an_error_and_loses_nothing_written() {
     has_all(&open(&disk).unwrap(), 0..written, "it was written").await;
 }
 
-/// A record of a site that has answered 503 since its robots.txt of 500 kB was read. It is written before others.
+/// A record of a site that has answered 503 since its robots.txt of 500 kB was read. It is written before
+/// others.
 async fn failing(n: u64) -> RobotsRecord {
     let (store, origin) = (Arc::new(MemoryStore::new()), origin(n));
     store.save(&origin, &sample_record(&origin, START, vec![b'#'; 500_000])).await.unwrap();

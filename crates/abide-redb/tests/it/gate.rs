@@ -117,7 +117,8 @@ impl World {
     }
 }
 
-/// The clock of the test would run on while the disk writes: by no more than this, since it stands while a thread is blocked.
+/// The clock of the test would run on while the disk writes: by no more than this, since it stands while a
+/// thread is blocked.
 async fn keep_in_step(store: Store) {
     let runtime = Handle::current();
     loop {
@@ -146,7 +147,8 @@ async fn two_lives(fault: Fault) -> u64 {
     let operations = world.disk.operations();
     world.disk.fail(Fault::None);
     let asked = world.fetch.count();
-    // The backoff is reported again when the disk works again. A disk that was gone for good only has what was reported before.
+    // The backoff is reported again when the disk works again. A disk that was gone for good only has what
+    // was reported before.
     let was_open = store.is_some();
     let is_kept = was_open && !matches!(fault, Fault::From(_));
     end(gate, store).await;
@@ -154,7 +156,8 @@ async fn two_lives(fault: Fault) -> u64 {
         world.left_alone_until = None;
     }
     let (gate, store) = world.start();
-    // A database whose making was interrupted has to be made again: a file is made beside its place for that reason.
+    // A database whose making was interrupted has to be made again: a file is made beside its place for that
+    // reason.
     assert!(store.is_some() || !was_open, "{fault:?}: a disk that works again can be opened");
     if is_kept {
         world.expect(&gate, "busy.example", "/", Some("deferred")).await;

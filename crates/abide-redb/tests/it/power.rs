@@ -4,7 +4,8 @@ use fastrand::Rng;
 
 use crate::support::{Disk, Fault, Ledger, is_long, open, steps};
 
-/// The disk is gone at every operation in turn; of what it had not synced some writes are there, in any order, some torn.
+/// The disk is gone at every operation in turn; of what it had not synced some writes are there, in any
+/// order, some torn.
 #[tokio::test]
 async fn every_crash_point_opens_and_holds_what_was_acknowledged() {
     let images = if is_long() { 50 } else { 2 };
@@ -35,8 +36,8 @@ async fn every_crash_point_opens_and_holds_what_was_acknowledged() {
             let what = format!("crash at operation {k}, image {image}");
             match open(&after) {
                 Ok(store) => ledger.clone().check(&store, &what).await,
-                // The making of the database itself was interrupted, and nothing else: a file is made beside its place, and put there
-                // when it is whole, which this disk cannot do.
+                // The making of the database itself was interrupted, and nothing else: a file is made beside
+                // its place, and put there when it is whole, which this disk cannot do.
                 Err(error) => {
                     assert!(k < made && ledger.is_empty() && error.is_corrupt(), "{what}: {error}");
                     unmade += 1;

@@ -86,7 +86,8 @@ fn a_file_opened_twice_is_an_error_at_once() {
     Store::open(&path).unwrap();
 }
 
-/// Several see the damage at once. None of them may move aside what another has made meanwhile. `ABIDE_REDB_ROUNDS=10000` for the long form.
+/// Several see the damage at once. None of them may move aside what another has made meanwhile.
+/// `ABIDE_REDB_ROUNDS=10000` for the long form.
 #[test]
 fn of_starts_that_rebuild_a_file_at_once_one_has_it() {
     for round in 0..std::env::var("ABIDE_REDB_ROUNDS").map_or(100, |rounds| rounds.parse().unwrap()) {
@@ -156,7 +157,8 @@ async fn no_acknowledged_record_is_lost_by_a_kill() {
     assert!(acknowledged > kills, "they wrote something: {acknowledged}");
 }
 
-/// The lives of one file. Each goes on where the last one was ended. Returns the slowest open, how much was acknowledged, and the size.
+/// The lives of one file. Each goes on where the last one was ended. Returns the slowest open, how much was
+/// acknowledged, and the size.
 fn killed(file: u64, kills: u64) -> (Duration, u64, u64) {
     let runtime = tokio::runtime::Handle::current();
     let directory = tempfile::tempdir().unwrap();

@@ -126,8 +126,8 @@ async fn retry_after_outlives_restarts_and_kills() {
     assert_eq!(left(&store, &host(1)).await, Duration::ZERO);
 }
 
-/// A clock that is set in one life changes nothing there. The next life goes by the wall clock, and cuts what is too far ahead: once, so
-/// that it also ends if that life is killed.
+/// A clock that is set in one life changes nothing there. The next life goes by the wall clock, and cuts what
+/// is too far ahead: once, so that it also ends if that life is killed.
 #[tokio::test(start_paused = true)]
 async fn a_backoff_ends_by_the_wall_clock_over_a_restart() {
     for (is_open, jump, is_back, next) in [
@@ -165,7 +165,8 @@ async fn a_backoff_ends_by_the_wall_clock_over_a_restart() {
     }
 }
 
-/// Both clocks run in finer steps than the file knows, and an end that is later by less than its step is not written.
+/// Both clocks run in finer steps than the file knows, and an end that is later by less than its step is not
+/// written.
 #[tokio::test(start_paused = true)]
 async fn no_part_of_a_millisecond_is_lost_by_a_restart() {
     for (shift, part, again) in [(0, 0, 999), (1, 999, 0), (999, 1, 999), (999, 999, 999)] {

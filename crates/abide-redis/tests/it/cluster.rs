@@ -25,8 +25,9 @@ async fn status(store: &Store, holder: u128, is_held: bool) -> LeaseStatus {
     store.exchange("h3.example", asking(holder, want)).await.unwrap().0
 }
 
-/// With all their keys, as `redis-cli --cluster reshard` moves them: records are kept, and so is the lease of the process that has it. To
-/// others it is as after a loss, because the new node cannot know what was last reported to the old one.
+/// With all their keys, as `redis-cli --cluster reshard` moves them: records are kept, and so is the lease of
+/// the process that has it. To others it is as after a loss, because the new node cannot know what was last
+/// reported to the old one.
 #[tokio::test]
 async fn a_slot_that_moves_takes_its_leases_and_records_along() {
     let Some(cluster) = Cluster::start() else { return };
@@ -61,7 +62,8 @@ async fn a_slot_that_moves_takes_its_leases_and_records_along() {
     assert_eq!(store.load(&origin).await.unwrap(), None, "another type is no record here, either");
 }
 
-/// A slot whose node was lost for good is given to another one, which has been there for long and knows nothing of its hosts.
+/// A slot whose node was lost for good is given to another one, which has been there for long and knows
+/// nothing of its hosts.
 #[tokio::test]
 async fn hosts_of_a_slot_that_was_lost_are_leased_only_to_their_holder() {
     let Some(cluster) = Cluster::start() else { return };

@@ -174,8 +174,9 @@ fn a_connection_does_not_outlive_its_runtime_and_the_store_does() {
     }
 }
 
-/// A server that was paused, and one whose machine has gone: nothing says that the connection is over. Callers may have less patience than
-/// the store, and than the quarter of its limit after which a silent connection is replaced.
+/// A server that was paused, and one whose machine has gone: nothing says that the connection is over.
+/// Callers may have less patience than the store, and than the quarter of its limit after which a silent
+/// connection is replaced.
 #[tokio::test]
 async fn a_silent_server_is_found_again() {
     let (Some(redis), Some(other)) = (Redis::start(), Redis::start_new(&[])) else { return };
@@ -194,7 +195,8 @@ async fn a_silent_server_is_found_again() {
     assert_eq!(other.ask::<Vec<String>>(&["KEYS", "*born*"]).len(), 256, "the other one was greeted");
 }
 
-/// It answers, but leases cannot be kept there: a process that asks whether it is back must not take it for well.
+/// It answers, but leases cannot be kept there: a process that asks whether it is back must not take it for
+/// well.
 #[tokio::test]
 async fn a_server_that_takes_no_writes_is_away() {
     let Some(redis) = Redis::start() else { return };

@@ -116,7 +116,8 @@ async fn a_record_with_a_changed_byte_or_of_another_type_is_absent() {
     }
 }
 
-/// Another program may write anything into a key: its host waits for a while, and the store is not taken for away.
+/// Another program may write anything into a key: its host waits for a while, and the store is not taken for
+/// away.
 #[tokio::test]
 async fn what_is_not_ours_lets_nothing_out_early() {
     let Some(redis) = Redis::start() else { return };
@@ -192,8 +193,8 @@ async fn every_key_expires_and_none_before_what_is_owed() {
     }
 }
 
-/// Flushed, killed with and without a file, made a replica and a primary again: only a process that has the lease by its own clock
-/// gets it, until one ttl has passed.
+/// Flushed, killed with and without a file, made a replica and a primary again: only a process that has the
+/// lease by its own clock gets it, until one ttl has passed.
 #[tokio::test]
 async fn after_a_loss_only_the_holder_gets_the_lease() {
     for loss in ["flush", "kill", "kill with a file", "kill with a snapshot", "clock", "replica"] {

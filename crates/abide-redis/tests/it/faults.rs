@@ -1,5 +1,5 @@
-//! What happens to processes and to the server while several processes crawl, checked by what a website sees: no delay below the promise,
-//! and every host is served again soon.
+//! What happens to processes and to the server while several processes crawl, checked by what a website sees:
+//! no delay below the promise, and every host is served again soon.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,7 +35,8 @@ async fn server_fails(fault: Fault, is_apart: bool) {
         hosts: 2,
         delay: ms(500),
         is_apart,
-        // A host that no process has when data is lost is served again after a second to notice, a lease and a delay.
+        // A host that no process has when data is lost is served again after a second to notice, a lease and
+        // a delay.
         lease: ms(7_000),
         patience: ms(1_000),
         ..Crew::new(redis.url(), website.address())
@@ -101,7 +102,8 @@ async fn a_process_is_killed() {
     stop_and_check(workers, &website, &crew).await;
 }
 
-/// While it waits for robots.txt, which it was to fetch for all: the next one to get the lease of the host fetches it.
+/// While it waits for robots.txt, which it was to fetch for all: the next one to get the lease of the host
+/// fetches it.
 async fn a_process_is_killed_that_fetches_robots_txt() {
     let Some(redis) = Redis::start() else { return };
     let is_mute = Arc::new(AtomicBool::new(true));
@@ -150,8 +152,8 @@ async fn a_process_is_paused(lease: u64) {
     workers[0].resume();
     until_all_came(&website, &crew, resumed).await;
     stop(workers).await;
-    // It looks at its lease just before it sends. If it is stopped between that look and the request, this one request comes when it
-    // goes on. Whatever it looks at from then on is in time.
+    // It looks at its lease just before it sends. If it is stopped between that look and the request, this
+    // one request comes when it goes on. Whatever it looks at from then on is in time.
     let is_stray = |seen: &Seen| {
         let looked = seen.path.strip_prefix("/w0/").map(|looked| looked.parse::<u128>().unwrap());
         seen.at > resumed && looked.is_some_and(|looked| looked < goes_on)

@@ -1,4 +1,5 @@
-//! Several processes and one server, checked by what a website sees. They mostly wait, so the test runs several at the same time.
+//! Several processes and one server, checked by what a website sees. They mostly wait, so the test runs
+//! several at the same time.
 
 use std::time::Instant;
 
@@ -33,7 +34,8 @@ async fn several(workers: u32, skew: u64) {
     show_delays(&format!("{workers} processes"), &by_host(&website.log()), crew.delay);
 }
 
-/// The store is waited for until it is too slow. Then no process waits for it with hosts of its own, and none takes another's.
+/// The store is waited for until it is too slow. Then no process waits for it with hosts of its own, and none
+/// takes another's.
 async fn a_slow_way(is_apart: bool) {
     let Some(redis) = Redis::start() else { return };
     let (website, proxy) = (website(ms(5)).await, Proxy::start(redis.port()).await);

@@ -1,7 +1,7 @@
 //! What three other crates answer on generated files, and why we differ where we do.
 //!
-//! Each difference must be explained by one of the rows of `explanations`; an answer that none explains is a bug of
-//! ours or theirs that has not been looked at yet.
+//! Each difference must be explained by one of the rows of `explanations`; an answer that none explains is a
+//! bug of ours or theirs that has not been looked at yet.
 
 use abide_robots::{ProductToken, Rules, Target};
 use proptest::collection::vec;

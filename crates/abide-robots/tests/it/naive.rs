@@ -1,7 +1,8 @@
-//! The simplest reader and matcher that follows the specification's words: quadratic and worse, and nothing shared with
-//! the crate. What the crate is compared with.
+//! The simplest reader and matcher that follows the specification's words: quadratic and worse, and nothing
+//! shared with the crate. What the crate is compared with.
 
-/// Whether `path` (path and query) is allowed for `token` by `robots`, by RFC 9309 §2.2, for files without misspellings.
+/// Whether `path` (path and query) is allowed for `token` by `robots`, by RFC 9309 §2.2, for files without
+/// misspellings.
 pub(crate) fn is_allowed(robots: &[u8], token: &str, path: &[u8]) -> bool {
     let target = units(path, false);
     if target == units(b"/robots.txt", false) {
@@ -25,7 +26,8 @@ enum Unit {
     End,
 }
 
-/// Splits a path or a pattern into units: escapes of unreserved characters decoded, all that a path cannot hold encoded.
+/// Splits a path or a pattern into units: escapes of unreserved characters decoded, all that a path cannot
+/// hold encoded.
 fn units(text: &[u8], pattern: bool) -> Vec<Unit> {
     let mut out = Vec::new();
     let mut at = 0;
@@ -89,7 +91,8 @@ fn bytes(units: &[Unit]) -> Vec<u8> {
     out
 }
 
-/// All ways of matching at once: `reached[at]` says whether the pattern so far can end before byte `at` of the target.
+/// All ways of matching at once: `reached[at]` says whether the pattern so far can end before byte `at` of
+/// the target.
 fn covers(pattern: &[Unit], target: &[Unit]) -> bool {
     if !matches!(pattern.first(), Some(Unit::Byte(b'/') | Unit::Star)) {
         return false;

@@ -281,7 +281,8 @@ fn described(robots: &Robots, line: u32) -> String {
     kinds.chain(remarks).collect::<Vec<_>>().join(", ")
 }
 
-/// The normal form of a text as a target, which is its own; as a pattern the text covers that, with these bytes.
+/// The normal form of a text as a target, which is its own; as a pattern the text covers that, with these
+/// bytes.
 #[test]
 fn targets() {
     let rows = include_str!("../vectors/targets.tsv").lines().filter(|row| !row.starts_with('#'));
@@ -335,7 +336,8 @@ fn agrees(name: &str, robots: &Robots, rules: &Rules, tokens: &[ProductToken]) {
     assert!(robots.licenses().eq(rules.licenses()), "{name}: licenses of the document");
 }
 
-/// The target as a URL, but for those that a URL parser makes another of: it resolves dot segments and drops line ends.
+/// The target as a URL, but for those that a URL parser makes another of: it resolves dot segments and drops
+/// line ends.
 fn url_of(target: &str) -> Option<Url> {
     let is_other = !target.starts_with('/') || target.contains("/.") || target.contains(char::is_control);
     if is_other { None } else { Some(Url::parse(&format!("https://example.com{target}")).unwrap()) }

@@ -110,7 +110,8 @@ async fn a_call_dropped_before_it_is_sent_gives_its_permit_back() {
 
     let mut service = layer.layer(inner);
     service.ready().await.unwrap();
-    // Its permit is there at once, but the service below is no longer: it has to reserve again, since it waited for a moment.
+    // Its permit is there at once, but the service below is no longer: it has to reserve again, since it
+    // waited for a moment.
     let holder = layer.gate().admit(&url, Duration::ZERO).await.unwrap().1;
     let mut patient = request();
     patient.extensions_mut().insert(Options::new().with_max_wait(Duration::from_secs(7200)));

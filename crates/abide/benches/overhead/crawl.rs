@@ -1,4 +1,5 @@
-//! A crawl of many small sites without delay, as it is written with abide, and by hand with reqwest and `texting_robots`.
+//! A crawl of many small sites without delay, as it is written with abide, and by hand with reqwest and
+//! `texting_robots`.
 //!
 //! `docs/dev/crawl-comparison.sh` measures them beside other crawlers.
 

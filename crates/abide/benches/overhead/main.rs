@@ -1,12 +1,12 @@
-//! What the middleware costs: requests on loopback with plain reqwest, with a read timeout, with a middleware that does nothing, and with
-//! abide.
+//! What the middleware costs: requests on loopback with plain reqwest, with a read timeout, with a middleware
+//! that does nothing, and with abide.
 //!
 //! ```sh
 //! cargo bench -p abide --bench overhead
 //! ```
 //!
-//! The rounds take turns, so that a busy machine slows all down alike; what counts are the ratios. Measured is the processor time of the
-//! client alone: the server is a process of its own.
+//! The rounds take turns, so that a busy machine slows all down alike; what counts are the ratios. Measured
+//! is the processor time of the client alone: the server is a process of its own.
 
 #![allow(clippy::restriction, reason = "what cannot go on ends the program")]
 
@@ -81,7 +81,8 @@ fn crawl_client(name: &str) -> Client {
     Client::Abide(abide(1, scan))
 }
 
-/// For callgrind, which counts instructions whatever else the machine does, and for `strace -c`: these requests, and nothing else.
+/// For callgrind, which counts instructions whatever else the machine does, and for `strace -c`: these
+/// requests, and nothing else.
 async fn count(address: SocketAddr, client: &str, path: &str, requests: usize, in_flight: usize) {
     let (host, path) = path.split_once('/').unwrap_or(("127.0.0.1", path));
     let url = format!("http://{host}:{}/{path}", address.port());
@@ -90,8 +91,8 @@ async fn count(address: SocketAddr, client: &str, path: &str, requests: usize, i
     one_round(&client, &url, requests, in_flight, name == "abide").await;
 }
 
-/// Every client in turn, round by round. What else the machine does lasts longer than a round, so each is compared with reqwest's of the
-/// same turn.
+/// Every client in turn, round by round. What else the machine does lasts longer than a round, so each is
+/// compared with reqwest's of the same turn.
 async fn compare(address: SocketAddr, threads: usize, in_flight: usize, path: &str) {
     let url = format!("http://{address}/{path}");
     let clients = clients(in_flight);
@@ -167,8 +168,8 @@ async fn requests_of(client: &ClientWithMiddleware, url: &url::Url, left: &Atomi
     }
 }
 
-/// reqwest as it comes, which follows redirects like abide, with the User-Agent and codings that abide sends: all write and parse the same
-/// bytes.
+/// reqwest as it comes, which follows redirects like abide, with the User-Agent and codings that abide sends:
+/// all write and parse the same bytes.
 fn inner(builder: reqwest::ClientBuilder) -> reqwest::Client {
     let codings = http::HeaderValue::from_static("zstd,gzip,deflate,br");
     builder
@@ -178,7 +179,8 @@ fn inner(builder: reqwest::ClientBuilder) -> reqwest::Client {
         .expect("a client")
 }
 
-/// Everything on: robots.txt, a permit with delay 0, the address guard, the header rules, and for [`Scan::Eager`] HTML heads.
+/// Everything on: robots.txt, a permit with delay 0, the address guard, the header rules, and for
+/// [`Scan::Eager`] HTML heads.
 fn abide(in_flight: u16, scan: Scan) -> ClientWithMiddleware {
     let pace = PacePolicy::default().danger_min_delay(Duration::ZERO).danger_max_in_flight(in_flight);
     Abide::builder("ExampleBot")

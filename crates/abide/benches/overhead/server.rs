@@ -78,8 +78,8 @@ impl Pages {
         }
     }
 
-    /// `/small` is two bytes of text; `/1-KB` and `/9-KB` are pages of 10 KB with heads of that length; robots.txt has 40 rules; `/page/0` has
-    /// links to all pages of a crawl.
+    /// `/small` is two bytes of text; `/1-KB` and `/9-KB` are pages of 10 KB with heads of that length;
+    /// robots.txt has 40 rules; `/page/0` has links to all pages of a crawl.
     fn at(&self, path: &str) -> (&'static str, Bytes) {
         match path {
             "/robots.txt" => ("text/plain", self.robots.clone()),

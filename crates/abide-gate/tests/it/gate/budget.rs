@@ -352,7 +352,8 @@ async fn repeated_429s_of_robots_txt_lengthen_the_backoff_to_an_hour() {
     let delays: Vec<u64> = asked.windows(2).map(|pair| (pair[1] - pair[0]).as_secs()).collect();
     assert!(delays[0] <= 11, "{delays:?}");
     for (delay, least) in delays[1..].iter().zip([60, 120, 240, 480, 960, 1_920, 3_600, 3_600, 3_600]) {
-        // A backoff is longer by a tenth at most, as was the one that it doubles; and the next caller comes within ten seconds.
+        // A backoff is longer by a tenth at most, as was the one that it doubles; and the next caller comes
+        // within ten seconds.
         assert!((least..=least * 2).contains(delay), "{delay} of at least {least}: {delays:?}");
         assert!(*delay <= 3_600 * 11 / 10 + 11, "{delays:?}");
     }

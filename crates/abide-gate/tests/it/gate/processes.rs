@@ -1,4 +1,5 @@
-//! Processes that share hosts and records: the one that has the lease of a host fetches its robots.txt for all.
+//! Processes that share hosts and records: the one that has the lease of a host fetches its robots.txt for
+//! all.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -148,7 +149,8 @@ impl RobotsStore for SecondLook {
     }
 }
 
-/// A process whose request for robots.txt has to wait, so that it looks at the store again; and what is fetched.
+/// A process whose request for robots.txt has to wait, so that it looks at the store again; and what is
+/// fetched.
 fn waits(then: Then) -> (Gate, ScriptedFetch, Arc<ManualClock>) {
     let (clock, fetch) = (clock(), ScriptedFetch::always(Scripted::text(RULES)));
     let hosts = store(&clock);

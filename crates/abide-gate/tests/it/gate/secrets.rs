@@ -1,5 +1,5 @@
-//! G7: no credential, no cookie and no raw control byte in anything that the gate shows or stores. Marked strings go in everywhere, and
-//! everything that comes out is searched.
+//! G7: no credential, no cookie and no raw control byte in anything that the gate shows or stores. Marked
+//! strings go in everywhere, and everything that comes out is searched.
 
 use std::fmt::{Debug, Display};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,6 @@
-//! The checker. It stands where the servers stand: it sees what arrives and when, what was answered, and what each process read in
-//! its store. What must follow from that it works out by the letter of the promises, and with nothing of the gate.
+//! The checker. It stands where the servers stand: it sees what arrives and when, what was answered, and what
+//! each process read in its store. What must follow from that it works out by the letter of the promises, and
+//! with nothing of the gate.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -146,13 +147,14 @@ const UNASKED_MAX: Duration = Duration::from_secs(27 * 60 * 60);
 const BACK_OFF_MAX: Duration = Duration::from_secs(67 * 60);
 /// A fetch that waits for the permits of all its hops.
 const FETCH_MAX: Duration = Duration::from_secs(7 * 60 + 30 + 20);
-/// The life of a lease that no process has given back. Its holder hears of what other processes have saved when it renews it, every half.
+/// The life of a lease that no process has given back. Its holder hears of what other processes have saved
+/// when it renews it, every half.
 const LEASE: Duration = Duration::from_secs(7);
 /// As long as a time that a wrong clock has written down is believed, once it has come near.
 const JUMP_REMEMBERED: Duration = Duration::from_secs(28 * 60 * 60);
 
-/// What happened in numbers, by name, so that a run in which nothing happens is seen. `deferred, not checked`: while a clock lied or soon
-/// after.
+/// What happened in numbers, by name, so that a run in which nothing happens is seen. `deferred, not
+/// checked`: while a clock lied or soon after.
 pub(crate) type Occurrences = BTreeMap<&'static str, u64>;
 
 #[derive(Debug, Default)]
@@ -346,7 +348,8 @@ impl Checker {
         host.last_end = Some(now);
     }
 
-    /// The server asks to be left alone, or the operator wants it to be. `throttled`: it is the robots.txt of this site that says so.
+    /// The server asks to be left alone, or the operator wants it to be. `throttled`: it is the robots.txt of
+    /// this site that says so.
     pub(crate) fn throttles(&self, who: Who, host: usize, throttle: Throttle, throttled: Option<usize>) {
         let (now, mut state) = self.locked();
         let known = throttled.map(|origin| self.known(&state, who, origin)).unwrap_or_default();
@@ -372,7 +375,8 @@ impl Checker {
         excuse.backed_off_until = excuse.backed_off_until.max(now + most * 11 / 10 + SECOND);
         let host = state.hosts.entry((self.group(who), host)).or_default();
         host.backoffs.retain(|backoff| now < backoff.until);
-        // The holder of the host sees a response itself. The operator may ask another process, whose store takes up to a second.
+        // The holder of the host sees a response itself. The operator may ask another process, whose store
+        // takes up to a second.
         let known_from = match throttle {
             Throttle::Operator(_) => now + LEASE / 2 + SECOND,
             Throttle::Asks(_) | Throttle::Silent => now,
@@ -420,7 +424,8 @@ impl Checker {
             return;
         }
         let lasts = (HOUR * (1 << row.holds.min(5))).min(DAY);
-        // Of processes that share a store, another one may have been let in: then the row of this one begins anew.
+        // Of processes that share a store, another one may have been let in: then the row of this one begins
+        // anew.
         let is_sure = !was_held || !self.setting.host_store;
         if is_sure {
             // One that another process began a little earlier ends a little earlier.
@@ -436,7 +441,8 @@ impl Checker {
         excuse.refused_until = excuse.backed_off_until;
     }
 
-    /// The shared store does not answer this process as it should: it is not known who has the lease of this host.
+    /// The shared store does not answer this process as it should: it is not known who has the lease of this
+    /// host.
     pub(crate) fn store_fails(&self, who: Who, host: usize) {
         let until = self.now() + LEASE + DELAY_MAX;
         let mut state = self.state();
@@ -486,7 +492,8 @@ impl Checker {
     pub(crate) fn saves(&self, who: Who, origin: usize, asked_at: WallMillis) {
         self.trace(|| format!("process {who} saves {}, asked at {asked_at:?}", ORIGINS[origin].0));
         let (now, mut state) = self.locked();
-        // What is known already is saved again when it is to be forgotten, also while an answer is on its way.
+        // What is known already is saved again when it is to be forgotten, also while an answer is on its
+        // way.
         let of_others = |number: usize| state.attempts[number].who != who && state.attempts[number].at == now;
         let is_new = state.stored_at(origin, asked_at).into_iter().all(of_others);
         if let Some(said) = is_new.then(|| state.pending.remove(&(who, origin))).flatten() {
@@ -650,8 +657,8 @@ impl Checker {
             || state.lied_until.is_some_and(|until| now < until + state.most_ahead + JUMP_REMEMBERED)
     }
 
-    /// Whether something is in the way of a request for this site, or of one for its robots.txt, for longer than is `left`: a backoff, a host
-    /// that is down, an open response, others who wait, or the delay.
+    /// Whether something is in the way of a request for this site, or of one for its robots.txt, for longer
+    /// than is `left`: a backoff, a host that is down, an open response, others who wait, or the delay.
     fn must_wait(&self, state: &State, who: Who, origin: usize, left: Duration, now: Duration) -> bool {
         let circle = self.circle(who);
         hosts_of(state, origin, now).into_iter().flatten().any(|host| {
@@ -686,7 +693,8 @@ impl Checker {
         if waited > budget + SECOND + Duration::from_millis(5) {
             self.violated("G5", format!("waited {waited:?} with a budget of {budget:?}"));
         }
-        // The budget; and a robots.txt that belongs to all who wait: its seven permits, its deadline, the store.
+        // The budget; and a robots.txt that belongs to all who wait: its seven permits, its deadline, the
+        // store.
         if took > budget + (7 * 30 + 30 + 20) * SECOND {
             self.violated("G5", format!("a call took {took:?} with a budget of {budget:?}"));
         }
@@ -699,8 +707,9 @@ impl Checker {
 
     /// Whether a page may be asked for by what this attempt came to.
     fn permits(&self, attempt: &Attempt, path: Path, now: Duration, ahead: i64) -> bool {
-        // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more. Nothing knows better than the clock
-        // how old an answer is: one that came while the clock was ahead looks younger, once it is past that.
+        // RFC 9309 §2.4. A clock that was set back once and put right again can double it, but not more.
+        // Nothing knows better than the clock how old an answer is: one that came while the clock was ahead
+        // looks younger, once it is past that.
         let age = (now.saturating_sub(attempt.at).as_millis() as i64)
             .saturating_add(ahead)
             .saturating_sub(attempt.ahead);
@@ -727,7 +736,8 @@ impl Checker {
         !attempt.has_copy || self.setting.access_faults
     }
 
-    /// 30 days, in which 20 attempts at 20 hours must fit; a clock that jumps can add one of them each time it does.
+    /// 30 days, in which 20 attempts at 20 hours must fit; a clock that jumps can add one of them each time
+    /// it does.
     fn is_long_outage(&self, attempt: &Attempt, now: Duration) -> bool {
         let long = if self.setting.jumps { 10 * DAY } else { 30 * DAY };
         // A store that fails can lose the copy.
@@ -742,7 +752,8 @@ fn hosts_of(state: &State, origin: usize, now: Duration) -> [Option<usize>; 2] {
     [Some(ORIGINS[origin].1), led.is_some_and(|at| now < *at + JUMP_REMEMBERED).then_some(CDN)]
 }
 
-/// What follows from an answer, and from what was known before. Where nothing goes wrong but the sites, the last of that counts.
+/// What follows from an answer, and from what was known before. Where nothing goes wrong but the sites, the
+/// last of that counts.
 fn attempt(
     (who, said): (Who, Said),
     at: Duration,

@@ -1,4 +1,5 @@
-//! Stores that keep what they are given as durable ones do, and that fail, hang, lie and rot where the plan says so.
+//! Stores that keep what they are given as durable ones do, and that fail, hang, lie and rot where the plan
+//! says so.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, Once};

@@ -1,7 +1,8 @@
-//! The whole gate through a month of faults, in milliseconds a day: robots.txt, permits, stores, callers and clocks at once, on virtual
-//! time, every event checked from where the servers stand.
+//! The whole gate through a month of faults, in milliseconds a day: robots.txt, permits, stores, callers and
+//! clocks at once, on virtual time, every event checked from where the servers stand.
 //!
-//! A run follows from one number. When one fails, the events that matter are sought, and a line is printed that runs them again:
+//! A run follows from one number. When one fails, the events that matter are sought, and a line is printed
+//! that runs them again:
 //!
 //! ```sh
 //! ABIDE_SEEDS=200 cargo test -p abide-gate --test it a_month      # 200 runs of 32 days
@@ -106,7 +107,8 @@ fn each_broken_promise_is_caught() {
     }
 }
 
-/// Where stores fail, clocks jump and processes are killed there are more excuses, and still not for everything.
+/// Where stores fail, clocks jump and processes are killed there are more excuses, and still not for
+/// everything.
 #[test]
 fn a_refusal_without_reason_is_caught_in_every_setting() {
     quiet();

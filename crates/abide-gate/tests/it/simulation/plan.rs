@@ -11,7 +11,8 @@ pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Two more than the 30 of RFC 9309 §2.3.1.4.
 pub(crate) const DAYS: u32 = 32;
 
-/// The sites: name and scheme, with the host whose permits they take. Two of them share a host with another one.
+/// The sites: name and scheme, with the host whose permits they take. Two of them share a host with another
+/// one.
 pub(crate) const ORIGINS: [(&str, usize); 8] = [
     ("https://h0.example", 0),
     ("http://h0.example", 0),
@@ -27,7 +28,8 @@ pub(crate) const ORIGINS: [(&str, usize); 8] = [
 pub(crate) const CDN: usize = 6;
 pub(crate) const HOSTS: usize = 7;
 
-/// The sites of a run that follows from bytes: the first three, which are two hosts and what their robots.txt live on.
+/// The sites of a run that follows from bytes: the first three, which are two hosts and what their robots.txt
+/// live on.
 const FEW_SITES: usize = 3;
 
 /// The events of a run that follows from bytes, at most.
@@ -308,7 +310,8 @@ impl Plan {
         Self { seed, setting, sites: ORIGINS.len(), has_end: true, events, lives }
     }
 
-    /// Three bytes are the setting and the servers' lives, each four that follow an event and the pause before it.
+    /// Three bytes are the setting and the servers' lives, each four that follow an event and the pause
+    /// before it.
     #[allow(dead_code, reason = "for the fuzz target")]
     pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
         let (head, rest) = bytes.split_at(bytes.len().min(3));

@@ -191,7 +191,8 @@ impl Web {
     }
 }
 
-/// The origin that a URL belongs to, and the host that it leads to. A robots.txt that was redirected says whose it is.
+/// The origin that a URL belongs to, and the host that it leads to. A robots.txt that was redirected says
+/// whose it is.
 fn place(url: &Url) -> (usize, usize) {
     if let Some(rest) = url.path().strip_prefix("/of/") {
         let origin = rest.split('/').next().unwrap().parse().unwrap();

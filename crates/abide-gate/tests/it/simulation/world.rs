@@ -401,7 +401,8 @@ impl World {
         self.checker.throttles(process.who, host, Throttle::Operator(lasts), None);
     }
 
-    /// G10: all is well again, and so everything that is allowed is fetched, by every process, and nothing else.
+    /// G10: all is well again, and so everything that is allowed is fetched, by every process, and nothing
+    /// else.
     async fn after_the_storm(self: &Arc<Self>) {
         self.checker.end_faults();
         // The longest backoff is 24 hours and a tenth.
@@ -463,7 +464,8 @@ impl World {
             });
         }
         while callers.join_next().await.is_some() {}
-        // Six of a tenth of a second, five delays of one second, and one before for what went out last; a timer takes 1 ms.
+        // Six of a tenth of a second, five delays of one second, and one before for what went out last; a
+        // timer takes 1 ms.
         let least = 6 * SECOND / 10 + 6 * SECOND + Duration::from_millis(20);
         if came.elapsed() > least {
             self.checker

@@ -17,7 +17,8 @@ async fn several_in_flight_start_a_delay_apart() {
     let policy = one_second().danger_max_in_flight(3).danger_min_delay(ms(100));
     let (pacer, log) = (Pacer::new(policy), Log::default());
     joined(log.crowd(5, &pacer, s(2))).await;
-    // Three start a delay apart; the others a delay after whatever was last, a start or an end: the third ends at 2.2 s.
+    // Three start a delay apart; the others a delay after whatever was last, a start or an end: the third
+    // ends at 2.2 s.
     assert_eq!(log.starts("a.example"), [ms(0), ms(100), ms(200), ms(2_300), ms(2_400)]);
 }
 
@@ -138,7 +139,8 @@ async fn a_wait_beyond_max_wait_is_deferred_at_once() {
     let began = Instant::now();
     let results = joined((0..40).map(|_| pacer.spawn_take("a.example", s(30)))).await;
     let deferred: Vec<_> = results.into_iter().filter_map(|(result, at)| Some((result.err()?, at))).collect();
-    // At one a second 30 go within 30 s. The other ten are deferred at once, each to a second after the one before.
+    // At one a second 30 go within 30 s. The other ten are deferred at once, each to a second after the one
+    // before.
     assert_eq!(deferred.len(), 10);
     for (wait, (refusal, at)) in (31..).zip(deferred) {
         assert_eq!(at, began);

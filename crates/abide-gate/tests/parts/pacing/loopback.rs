@@ -1,5 +1,6 @@
-//! The promise as a server can check it, in real time: a server on the loopback writes down when each request arrives and when it has
-//! written each response; many tasks ask for permits, some of them are cancelled, and the processor is kept busy.
+//! The promise as a server can check it, in real time: a server on the loopback writes down when each request
+//! arrives and when it has written each response; many tasks ask for permits, some of them are cancelled, and
+//! the processor is kept busy.
 //!
 //! The long run of `docs/dev/store-figures.md`:
 //!
@@ -31,8 +32,8 @@ const EVER: Duration = Duration::from_secs(7_200);
 struct Seen {
     host: usize,
     arrived: Instant,
-    /// Just before the response was written: the server may be interrupted between writing and looking at the clock. The arrival, if the client
-    /// has gone before the end: the server cannot tell when.
+    /// Just before the response was written: the server may be interrupted between writing and looking at
+    /// the clock. The arrival, if the client has gone before the end: the server cannot tell when.
     ended: Instant,
 }
 

@@ -42,7 +42,8 @@ async fn the_memory_store_passes_the_suites() {
     throttle_counts_are_forgiven(Arc::new(MemoryStore::new()), sleep).await;
 }
 
-/// Processes that want a page of each of four hosts all the time, for a minute. Pages of each process, and commands of the store.
+/// Processes that want a page of each of four hosts all the time, for a minute. Pages of each process, and
+/// commands of the store.
 async fn crowd(processes: usize, delay: Duration) -> (Vec<usize>, usize) {
     let (store, log) = (healthy(), Log::default());
     let policy = one_second().danger_min_delay(delay).with_max_wait(s(120));
@@ -218,7 +219,8 @@ async fn a_backoff_does_not_grow_on_its_way_to_the_store_and_back() {
     drop(waits);
 }
 
-/// A request is answered with 429 and no Retry-After, and its host is backed off for so long then, and for the jitter.
+/// A request is answered with 429 and no Retry-After, and its host is backed off for so long then, and for
+/// the jitter.
 async fn throttle(pacer: &Arc<Pacer>, expected: u64) {
     let permit = pacer.take("a.example").await;
     let until = permit.observe(StatusCode::TOO_MANY_REQUESTS, &HeaderMap::new()).unwrap();

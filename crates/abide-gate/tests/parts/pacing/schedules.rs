@@ -1,7 +1,9 @@
-//! The real driver under random schedules (shuttle): a task may be stopped wherever it reads the clock, which it does before each
-//! step under a lock, and wherever it awaits. A wake-up that gets lost is a deadlock, which shuttle reports with its schedule.
+//! The real driver under random schedules (shuttle): a task may be stopped wherever it reads the clock, which
+//! it does before each step under a lock, and wherever it awaits. A wake-up that gets lost is a deadlock,
+//! which shuttle reports with its schedule.
 //!
-//! There are no timers here: the delay is zero, so that every wait must be ended by another task. `ABIDE_SCHEDULES=100000` runs more.
+//! There are no timers here: the delay is zero, so that every wait must be ended by another task.
+//! `ABIDE_SCHEDULES=100000` runs more.
 
 use std::sync::Arc;
 use std::time::Duration;

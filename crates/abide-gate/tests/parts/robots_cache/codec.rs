@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use super::*;
 
-/// Every result, for failures the first and the last and all that hold a value; with all fields at their largest, at their smallest, and absent.
+/// Every result, for failures the first and the last and all that hold a value; with all fields at their
+/// largest, at their smallest, and absent.
 fn records() -> Vec<RobotsRecord> {
     let addresses: [std::net::IpAddr; 2] = [[10, 0, 0, 1].into(), [1, 2, 3, 4, 5, 6, 7, 8].into()];
     let failures = addresses.map(Failure::AddressRefused).into_iter();

@@ -1,5 +1,5 @@
-//! How long a deferral counts, to the millisecond. The request had gone out, to be redirected to a host that is backed off: until that is over
-//! it would be sent for nothing.
+//! How long a deferral counts, to the millisecond. The request had gone out, to be redirected to a host that
+//! is backed off: until that is over it would be sent for nothing.
 
 use std::time::Duration;
 

@@ -96,7 +96,8 @@ async fn play((site, days): Story, fault: Fault) -> usize {
     operations.load(Ordering::SeqCst)
 }
 
-/// Every operation of a story fails once, and once for good (§6 of the reliability requirements: for every k).
+/// Every operation of a story fails once, and once for good (§6 of the reliability requirements: for every
+/// k).
 #[tokio::test(start_paused = true)]
 async fn a_store_fault_at_any_operation_opens_nothing() {
     for story in STORIES {

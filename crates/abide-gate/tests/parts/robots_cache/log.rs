@@ -40,7 +40,8 @@ async fn a_store_outage_is_one_warning_and_its_end_one_line() {
     }
 }
 
-/// The cause is one that no other test of this file has: what was logged as a warning counts for the whole process.
+/// The cause is one that no other test of this file has: what was logged as a warning counts for the whole
+/// process.
 #[tokio::test(start_paused = true)]
 async fn an_outage_is_a_warning_once_per_cause_and_ten_minutes() {
     let (captured, _guard) = listen();

@@ -26,7 +26,8 @@ async fn the_last_good_copy_outlives_faults() {
         let world = World::new(fetch);
         world.ask().await;
         sleep(DAY).await;
-        // The answer was fresh for a day and nothing was refreshed ahead, so this one waits, and then the copy stands in.
+        // The answer was fresh for a day and nothing was refreshed ahead, so this one waits, and then the
+        // copy stands in.
         let mut answer = world.ask().await;
         for attempt in 1..=5 {
             assert_eq!((answer.source(), answer.attempts()), (Source::LastGood, attempt), "{id}");

@@ -1,6 +1,8 @@
-//! The single flight under many schedules: at most one fetch, and no caller waits for ever, also if callers are cancelled or panic.
+//! The single flight under many schedules: at most one fetch, and no caller waits for ever, also if callers
+//! are cancelled or panic.
 //!
-//! The kernel itself is read here with locks that try out orders; `ABIDE_SCHEDULES=100000` tries more of them.
+//! The kernel itself is read here with locks that try out orders; `ABIDE_SCHEDULES=100000` tries more of
+//! them.
 
 // The kernel is crate-private; here it is a module of a test.
 #![allow(unreachable_pub, dead_code, missing_docs)]
@@ -64,7 +66,8 @@ impl Crawler {
     }
 
     async fn fly(self, flight: Leader<Key, Option<u32>>, key: Key) {
-        // As the driver does: what has come in since is used. A flight that landed has stored before it left the air.
+        // As the driver does: what has come in since is used. A flight that landed has stored before it left
+        // the air.
         if let Some(&answer) = self.web.lock().unwrap().cache.get(&key) {
             return flight.finish(|news| *news = Some(answer));
         }

@@ -1,4 +1,5 @@
-//! A server's log on virtual time, with a check that knows nothing of the pacer; a recorder of events; shortcuts for tests.
+//! A server's log on virtual time, with a check that knows nothing of the pacer; a recorder of events;
+//! shortcuts for tests.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -200,7 +201,8 @@ impl Clock for TokioClock {
     fn wall(&self) -> WallMillis {
         static BASE: OnceLock<std::time::Instant> = OnceLock::new();
         const START: WallMillis = WallMillis::from_millis(1_800_000_000_000);
-        // The paused clock of another test may have stopped before the first reading: a day ahead, so that all are rounded the same way.
+        // The paused clock of another test may have stopped before the first reading: a day ahead, so that
+        // all are rounded the same way.
         let ahead = self.now() + s(86_400);
         START.plus(ahead.saturating_duration_since(*BASE.get_or_init(std::time::Instant::now)))
     }
@@ -303,7 +305,8 @@ impl Log {
         (0..tasks).map(one).collect()
     }
 
-    /// A request with this permit. It is written down at the start, so that a cancelled one is seen as well, and its end where that is.
+    /// A request with this permit. It is written down at the start, so that a cancelled one is seen as well,
+    /// and its end where that is.
     pub(crate) async fn serve(&self, who: usize, url: &Url, wire: Duration, permit: Permit) {
         let (now, host) = (self.now(), url.host_str().unwrap().trim_end_matches('.').to_owned());
         let place = {

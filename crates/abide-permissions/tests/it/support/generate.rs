@@ -46,7 +46,8 @@ pub(crate) fn document(random: &mut Random) -> String {
             78..85 => document.push_str(piece(random, "comment")),
             85..93 => is_open |= !noscript(random, &mut metas, &mut document),
             93..98 => template(random, &mut metas, &mut document),
-            // With scripting off, what is unfinished would swallow the end of a noscript around it (a known deviation).
+            // With scripting off, what is unfinished would swallow the end of a noscript around it (a known
+            // deviation).
             _ if is_open => {}
             _ => document.push_str(piece(random, "unfinished")),
         }

@@ -7,7 +7,8 @@ use html5ever::tree_builder::TreeBuilderOpts;
 use html5ever::{ParseOpts, ns, parse_document};
 use markup5ever_rcdom::{Handle, NodeData, RcDom};
 
-/// The metas with a name in the head element, in document order, as a browser with or without scripting builds it.
+/// The metas with a name in the head element, in document order, as a browser with or without scripting
+/// builds it.
 pub(crate) fn metas(document: &str, scripting: bool) -> Vec<(String, String)> {
     let dom = parsed(document, scripting);
     metas_within(child(&dom.document, "html").and_then(|html| child(&html, "head")))

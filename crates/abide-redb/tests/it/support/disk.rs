@@ -86,8 +86,8 @@ impl Disk {
         self.state().now.clone()
     }
 
-    /// What is on the disk after the power has gone: what was synced, and of what was not some writes, in any order, some of them
-    /// torn at a sector.
+    /// What is on the disk after the power has gone: what was synced, and of what was not some writes, in any
+    /// order, some of them torn at a sector.
     pub(crate) fn after_power_loss(&self, rng: &mut Rng) -> Vec<u8> {
         let state = self.state();
         let (mut bytes, mut changes) = (state.synced.clone(), state.unsynced.clone());

@@ -96,7 +96,8 @@ pub(crate) async fn lease(
 
 pub(crate) const LEASED: LeaseStatus = LeaseStatus::Leased { is_wanted: false };
 
-/// The `version`th record of an origin. The version is in its time and in its text, so that a mixture of two is seen.
+/// The `version`th record of an origin. The version is in its time and in its text, so that a mixture of two
+/// is seen.
 pub(crate) fn record(n: u64, version: u64) -> RobotsRecord {
     let text = format!("User-agent: *\nDisallow: /{n}/{version}/\n").repeat(1 + (n % 7) as usize * 9);
     sample_record(&origin(n), nth(version), text)
@@ -221,7 +222,8 @@ pub(crate) fn steps(seed: u64, first: u64, count: u64, keys: u64) -> Vec<Step> {
         .collect()
 }
 
-/// Does a step. Returns whether the store says that it, and so everything before it, is on the disk. A fault is none.
+/// Does a step. Returns whether the store says that it, and so everything before it, is on the disk. A fault
+/// is none.
 pub(crate) async fn perform(store: &Store, step: Step) -> bool {
     match step {
         Step::Put(Kind::Robots, n, version) => {
@@ -327,7 +329,8 @@ pub(crate) fn is_long() -> bool {
     std::env::var_os("ABIDE_REDB_LONG").is_some()
 }
 
-/// A store that writes only when it is asked to, on a clock that stands still, so that a run is the same every time.
+/// A store that writes only when it is asked to, on a clock that stands still, so that a run is the same
+/// every time.
 pub(crate) fn open(disk: &Disk) -> Result<Store, Error> {
     Store::builder().write_behind(HOUR).clock(Still::at(START)).open_backend(disk.clone())
 }

@@ -1,4 +1,5 @@
-//! A cluster of one's own: three nodes with a third of the slots each, and a replica of the first if it is wanted.
+//! A cluster of one's own: three nodes with a third of the slots each, and a replica of the first if it is
+//! wanted.
 
 use std::ops::RangeInclusive;
 
@@ -90,7 +91,8 @@ impl Cluster {
     }
 
     fn meet(&self, node: &Redis) {
-        // Of a server before version 7 only the port for clients is known, and the other one is 10,000 higher.
+        // Of a server before version 7 only the port for clients is known, and the other one is 10,000
+        // higher.
         let bus: Vec<String> = self.nodes[0].ask(&["CONFIG", "GET", "cluster-port"]);
         let port = self.nodes[0].port().to_string();
         node.ask::<()>(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus[1]]);

@@ -47,7 +47,8 @@ impl Proxy {
         format!("redis://{}/", self.address)
     }
 
-    /// As if the machine had gone without a word: what is connected stays so, and nothing comes any more. New connections go there.
+    /// As if the machine had gone without a word: what is connected stays so, and nothing comes any more. New
+    /// connections go there.
     pub(crate) fn lead_to(&self, port: u16) {
         self.way.port.store(port, Ordering::SeqCst);
         self.way.generation.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,5 @@
-//! Processes: this test binary again, as a crawler that asks a server on loopback for pages as fast as it may.
+//! Processes: this test binary again, as a crawler that asks a server on loopback for pages as fast as it
+//! may.
 
 use std::io::Read;
 use std::net::SocketAddr;
@@ -33,8 +34,8 @@ pub(crate) struct Crew {
     /// To hosts that none holds while the store is away: at as many times the delay as there are workers.
     pub(crate) goes_on: bool,
     pub(crate) lease: Duration,
-    /// For how long a worker waits for the store. Long, so that a machine which is busy with other things is not taken for a store that
-    /// is away.
+    /// For how long a worker waits for the store. Long, so that a machine which is busy with other things is
+    /// not taken for a store that is away.
     pub(crate) patience: Duration,
     /// By how many seconds the wall clock of each worker is behind that of the one before.
     pub(crate) skew: u64,
@@ -189,7 +190,8 @@ fn worker() {
     });
 }
 
-/// Page after page, each named by when the process last looked at its lease, in microseconds since 1970: the permit counts from then.
+/// Page after page, each named by when the process last looked at its lease, in microseconds since 1970: the
+/// permit counts from then.
 async fn crawl(gate: Gate, number: u32, host: String, crew: Crew) {
     let client = reqwest::Client::builder().tls_certs_only([]).resolve(&host, crew.server).build().unwrap();
     let site = format!("http://{host}/").parse().unwrap();
@@ -202,7 +204,8 @@ async fn crawl(gate: Gate, number: u32, host: String, crew: Crew) {
             tokio::time::sleep(ms(20)).await;
             continue;
         };
-        // In this order: if the process is stopped in between, the look is said to be earlier, and never later than it was.
+        // In this order: if the process is stopped in between, the look is said to be earlier, and never
+        // later than it was.
         let now = micros(SystemTime::now());
         let looked = now - permit.elapsed().as_micros();
         let page = client.get(format!("{site}w{number}/{looked}")).send().await.unwrap();
