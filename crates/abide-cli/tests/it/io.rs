@@ -251,3 +251,23 @@ async fn a_reader_that_goes_away_is_no_failure() {
         assert!(!said.contains("panicked") && !said.contains("roken pipe"), "{args:?}: {said}");
     }
 }
+
+#[tokio::test]
+async fn asking_for_another_crawler_is_not_posing_as_it() {
+    let server = Server::with_rules("User-agent: GPTBot\nDisallow: /a\n", |_| Reply::html("page")).await;
+    for call in ["check", "explain"] {
+        online(&server, format!("{call} --for GPTBot a.example/a"))
+            .await
+            .ends_with(1)
+            .shows(&["Disallow: /a"]);
+        online(&server, format!("{call} a.example/a")).await.ends_with(0);
+    }
+    let names: Vec<_> =
+        server.log().iter().map(|seen| seen.header("user-agent").unwrap().to_owned()).collect();
+    assert!(names.iter().all(|name| name.starts_with("ExampleBot/")), "{names:?}");
+
+    let posing = online(&server, "check --agent GPTBot a.example/a").await;
+    posing.ends_with(1).reports(&["under the name of OpenAI's crawler", "--for GPTBot"]);
+    let robots = file("User-agent: GPTBot\nDisallow: /a\n");
+    abide(format!("explain --for GPTBot --robots {robots} /a")).ends_with(1).shows(&["Disallow: /a"]);
+}
