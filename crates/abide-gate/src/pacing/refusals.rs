@@ -98,16 +98,17 @@ impl RefusalRow {
             Reception::Refused(refusal) => Some(refusal),
             Reception::MaybeRefused => None,
         };
+        let before = if self.is_over(at.now) { Self::default() } else { *self };
         let counted = Self {
-            since: if self.responses == 0 { at.wall } else { self.since },
-            responses: self.responses.saturating_add(1),
-            recognised: self.recognised.saturating_add(u32::from(refusal.is_some())),
+            since: if before.responses == 0 { at.wall } else { before.since },
+            responses: before.responses.saturating_add(1),
+            recognised: before.recognised.saturating_add(u32::from(refusal.is_some())),
             status: status.as_u16(),
-            by: refusal.or(self.by),
-            ..*self
+            by: refusal.or(before.by),
+            ..before
         };
         let is_enough = counted.responses >= max || counted.recognised >= RECOGNISED_MAX.min(max);
-        if is_enough || self.was_held() { counted.held(at) } else { counted }
+        if is_enough || before.was_held() { counted.held(at) } else { counted }
     }
 
     fn held(self, ReceivedAt { now, jitter, .. }: ReceivedAt) -> Self {
@@ -168,6 +169,15 @@ mod tests {
 
     fn received(row: RefusalRow, status: StatusCode, refusal: Option<Refusal>, now: Moment) -> RefusalRow {
         row.after(Reception::of(status, refusal), status, 25, at(now))
+    }
+
+    #[test]
+    fn a_row_is_forgotten_a_day_after_its_hold() {
+        let held =
+            (0..5).fold(RefusalRow::default(), |row, _| received(row, NO, Some(cloudflare()), second(1)));
+        let probe = |hours: u64| received(held, NO, Some(cloudflare()), second(1 + hours * 3_600));
+        assert_eq!((probe(24).responses, probe(24).until), (6, second(1 + 26 * 3_600)));
+        assert_eq!((probe(25).responses, probe(25).was_held()), (1, false), "it takes a whole row again");
     }
 
     #[test]

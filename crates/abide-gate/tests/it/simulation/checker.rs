@@ -408,8 +408,14 @@ impl Checker {
         let (now, mut state) = self.locked();
         let row = state.rows.entry((who, host)).or_default();
         if row.holds > 0 && now > row.held_until + DAY {
+            // With all its jitter the hold ended later, and then this is still its probe.
+            let may_be_probe = now <= row.held_until + DAY + DAY / 10 + 5 * MINUTE;
             *row = RefusalRow::default();
+            if may_be_probe {
+                self.may_hold(&mut state, who, host, now);
+            }
         }
+        let row = state.rows.entry((who, host)).or_default();
         match status {
             402 | 420 | 429 | 430 | 451 | 509 | 529 if !is_challenge => return,
             401 | 403 | 405 | 406 | 410 => row.count += 1,
@@ -435,7 +441,11 @@ impl Checker {
         let holds = row.holds + 1;
         *row = RefusalRow { count: row.count.min(REFUSALS_MAX), holds, ..*row };
         state.count("holds", 1);
-        // For all others it is as a backoff: there is a reason to wait.
+        self.may_hold(&mut state, who, host, now);
+    }
+
+    /// For all others a hold is as a backoff: there is a reason to wait.
+    fn may_hold(&self, state: &mut State, who: Who, host: usize, now: Duration) {
         let excuse = state.excuses.entry((self.circle(who), host)).or_default();
         excuse.backed_off_until = excuse.backed_off_until.max(now + DAY * 11 / 10 + SECOND);
         excuse.refused_until = excuse.backed_off_until;
@@ -606,7 +616,8 @@ impl Checker {
                     .excuses
                     .iter()
                     .filter(|((by, host), _)| *by == circle && hosts.contains(&Some(*host)));
-                (!excuses.any(|(_, excuse)| now < excuse.refused_until)).then_some("held, and it lets us in")
+                let is_held = excuses.any(|(_, excuse)| now < excuse.refused_until);
+                (!is_held).then_some("held, and it lets us in")
             }
             DeniedKind::Interrupted => {
                 state.count("interrupted", 1);
