@@ -318,14 +318,23 @@ impl Checker {
         self.arrives(&mut state, who, host, if path == Path::RobotsTxt { SECOND } else { delay });
     }
 
+    /// Processes that share a store also share their holds: another one may have held the host before, and a
+    /// response to what was under way then counts for none; or it may have been let in, and the row of this
+    /// one begins anew. So there it is not known.
+    fn must_be_held(&self, state: &State, who: Who, host: usize, now: Duration) -> bool {
+        let is_held = state.rows.get(&(who, host)).is_some_and(|row| now < row.held_until);
+        is_held && !self.setting.host_store
+    }
+
     fn arrives(&self, state: &mut State, who: Who, host: usize, delay: Duration) {
         let now = self.now();
+        let must_be_held = self.must_be_held(state, who, host, now);
         let at_host = state.hosts.entry((self.group(who), host)).or_default();
         let why = if at_host.in_flight > 0 {
             Some(format!("{} in flight at host {host} already", at_host.in_flight))
         } else if let Some(backoff) = at_host.backoffs.iter().find(|backoff| backoff.forbids(who, now)) {
             Some(format!("host {host} is backed off: {backoff:?}"))
-        } else if state.rows.get(&(who, host)).is_some_and(|row| now < row.held_until) {
+        } else if must_be_held {
             Some(format!("host {host} is held, because it refuses"))
         } else {
             let end = at_host.last_end.filter(|end| now < *end + delay);
@@ -429,15 +438,7 @@ impl Checker {
         if row.count < REFUSALS_MAX && row.recognised < RECOGNISED_MAX && !was_held {
             return;
         }
-        let lasts = (HOUR * (1 << row.holds.min(5))).min(DAY);
-        // Of processes that share a store, another one may have been let in: then the row of this one begins
-        // anew.
-        let is_sure = !was_held || !self.setting.host_store;
-        if is_sure {
-            // One that another process began a little earlier ends a little earlier.
-            let earlier = if self.setting.host_store { 5 * MINUTE } else { Duration::ZERO };
-            row.held_until = now + lasts - earlier;
-        }
+        row.held_until = now + (HOUR * (1 << row.holds.min(5))).min(DAY);
         let holds = row.holds + 1;
         *row = RefusalRow { count: row.count.min(REFUSALS_MAX), holds, ..*row };
         state.count("holds", 1);
