@@ -36,6 +36,7 @@ async fn site() -> Server {
         "/aws" => html(202, "").with("x-amzn-waf-action", "challenge").with("x-robots-tag", "all"),
         "/block" => late(403, BLOCK),
         "/anubis" => html(200, ANUBIS),
+        "/moved" => Reply::redirect(302, "/behind").with("cf-mitigated", "challenge"),
         "/plain" => html(403, "<h1>403 Forbidden</h1>").with("server", "cloudflare"),
         _ => html(200, "<title>Sorry, you have been blocked</title><pre>&lt;script id=\"anubis_version\"")
             .with("cf-ray", "8"),
@@ -79,6 +80,15 @@ async fn a_gatekeepers_answer_is_no_page_of_any_status() {
     let trusting = builder(&server).danger_trust_status().client();
     let page = trusting.get("http://a.example/anubis").send().await.unwrap();
     assert!(page.fetch_info().unwrap().refusal().is_none() && page.permissions().may_index());
+}
+
+#[tokio::test]
+async fn where_a_gatekeeper_redirects_is_not_followed() {
+    let server = site().await;
+    let page = builder(&server).client().get("http://a.example/moved").send().await.unwrap();
+    let refusal = page.fetch_info().unwrap().refusal().map(|refusal| refusal.by());
+    assert_eq!((page.status().as_u16(), refusal), (302, Some("Cloudflare")));
+    assert_eq!(server.count("a.example/behind"), 0);
 }
 
 #[tokio::test]

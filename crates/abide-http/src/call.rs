@@ -289,6 +289,10 @@ impl Call<'_> {
             let target = RedirectTarget::repeat(self.method.clone(), self.url.clone());
             return Ok(Some(NextRequest { target, may_go: None }));
         }
+        // Where a gatekeeper redirects is no page of the site.
+        if self.crawler.refusal_in_head(head.status, head.headers).is_some() {
+            return Ok(None);
+        }
         let hop = self.redirects().count().saturating_sub(1);
         let policy = self.options.redirects.as_ref().unwrap_or(&self.crawler.settings.redirects);
         let gate = &self.crawler.gate;
@@ -359,7 +363,10 @@ impl Call<'_> {
     /// Ends the call with this refusal, adds the hops before it, and notifies observers.
     fn refuse(mut self: Box<Self>, denied: Denied) -> Refused {
         let denied = denied.after(self.redirects().map(|hop| (hop.url.clone(), hop.status)).collect());
-        self.crawler.gate.report_refused(&denied);
+        // A file is no call of anyone's: the page that needs it is refused, if anything is.
+        if !self.crawler.settings.is_of_a_file {
+            self.crawler.gate.report_refused(&denied);
+        }
         let _open = if self.is_sent { self.permit.take().map(Box::new) } else { None };
         Refused { denied, history: self.take_history(), _open }
     }

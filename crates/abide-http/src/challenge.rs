@@ -75,7 +75,7 @@ pub enum ChallengeAnswer {
     /// The fields that were added. Those of a redirect are dropped as it says: credentials stay within their
     /// origin.
     Fields,
-    /// The fields that were added, and what is told how the request that has them ended. Such a request is
+    /// The fields that were added, and what learns how the request that has them ended. Such a request is
     /// never sent twice.
     Offer(Settle),
     /// A signature, made right before the request is sent, in place of that of all requests. It ends with a
@@ -83,7 +83,7 @@ pub enum ChallengeAnswer {
     Signature(Arc<dyn SignRequest>),
 }
 
-/// Is told how a request ended.
+/// Learns how a request ended.
 pub type Settle = Box<dyn FnOnce(RequestEnd<'_>) + Send + Sync>;
 
 impl fmt::Debug for ChallengeAnswer {

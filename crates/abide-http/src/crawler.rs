@@ -51,6 +51,8 @@ pub(crate) struct CallSettings {
     /// Where permissions are kept between fetches. A head that is scanned lazily is not kept.
     pub(crate) permissions: Option<Arc<dyn PermissionStore>>,
     pub(crate) redirects: RedirectPolicy,
+    /// It sends requests for files about sites only, and those are no calls of the user's.
+    pub(crate) is_of_a_file: bool,
     /// What the pages are for.
     pub(crate) purpose: Option<Usage>,
     pub(crate) report_only: Option<Arc<str>>,
@@ -65,6 +67,7 @@ impl Default for CallSettings {
             scan: Scan::Eager,
             permissions: None,
             redirects: RedirectPolicy::default(),
+            is_of_a_file: false,
             purpose: None,
             report_only: None,
             challenges: Vec::new(),
@@ -75,7 +78,13 @@ impl Default for CallSettings {
 impl CallSettings {
     /// For a file that says something about its site, and is no page.
     fn of_a_file(challenges: Vec<Arc<dyn AnswerChallenge>>) -> Self {
-        Self { scan: Scan::Off, redirects: RedirectPolicy::of_a_file(), challenges, ..Self::default() }
+        Self {
+            is_of_a_file: true,
+            scan: Scan::Off,
+            redirects: RedirectPolicy::of_a_file(),
+            challenges,
+            ..Self::default()
+        }
     }
 }
 
@@ -182,8 +191,8 @@ impl CrawlerBuilder {
     }
 
     /// Goes by the rules of robots.txt for other crawlers than this one, which still sends its own name: the
-    /// first of these tokens that has a group counts. For tools that ask what a site allows others; who
-    /// fetches pages so breaks the rules that are meant for him.
+    /// first of these tokens that has a group counts. For tools that ask what a site allows others; a crawler that
+    /// fetches pages with this setting breaks the rules that are meant for it.
     pub fn danger_rules_of(mut self, token: &str) -> Self {
         self.rules_of.push(token.to_owned());
         self

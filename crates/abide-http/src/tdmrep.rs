@@ -3,7 +3,7 @@
 //!
 //! It is fetched as a page is: by a call of the crawler, so that robots.txt, rate limits and addresses are
 //! checked at each of its redirects. What decides is [`TdmrepRecord::after`], a plain function. The cache
-//! sees to it that a site is asked once, before its first page, whoever wants one.
+//! sees to it that a site is asked once, before its first page, however many callers want one.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +27,7 @@ use crate::crawler::{Crawler, Options};
 use crate::drive::{NoResponse, Outgoing, Transport, drive};
 use crate::failure::body_failure_of;
 use crate::fetch_info::FetchInfo;
-use abide_gate::pacing::wait_request;
+use abide_gate::pacing::{DeferReason, wait_request};
 use abide_gate::robots_cache::{
     Fetch, FetchError, RobotsPolicy, RobotsRequest, RobotsResponse, stated_lifetime,
 };
@@ -165,18 +165,23 @@ impl TdmrepRecord {
 pub(crate) struct TdmrepCache {
     /// With the gate and the name of the pages' crawler.
     crawler: Crawler,
-    transport: FetchTransport,
+    fetch: Arc<dyn Fetch>,
     on_unknown: OnUnknown,
     records: Cache<Origin, Arc<TdmrepRecord>>,
-    /// Each channel closes when its fetch has ended. As many as there are calls that wait for one.
-    fetches: Mutex<HashMap<Origin, watch::Receiver<()>>>,
+    /// Each channel says whether its request has been sent, and closes when its fetch has ended.
+    fetches: Mutex<HashMap<Origin, watch::Receiver<bool>>>,
 }
+
+/// So many at a time, as of robots.txt: each has a task.
+const FETCHES_MAX: usize = 10_000;
 
 /// What a caller that needs the file does.
 enum Next {
     Use(Arc<TdmrepRecord>),
-    Wait(watch::Receiver<()>),
-    Fetch(Running),
+    Wait(watch::Receiver<bool>),
+    Fetch(Running, watch::Receiver<bool>),
+    /// There are too many.
+    Refuse,
 }
 
 impl TdmrepCache {
@@ -188,8 +193,7 @@ impl TdmrepCache {
         };
         let records = Cache::builder().max_capacity(MEMORY_MAX).weigher(weigh);
         let records = records.eviction_policy(EvictionPolicy::lru()).build();
-        let transport = FetchTransport(fetch);
-        Self { crawler, transport, on_unknown, records, fetches: Mutex::default() }
+        Self { crawler, fetch, on_unknown, records, fetches: Mutex::default() }
     }
 
     /// What is known before the page at `url`, which `verdict` allows, is requested. This may fetch the file.
@@ -253,23 +257,26 @@ impl TdmrepCache {
         loop {
             match self.next(origin) {
                 Next::Use(record) => {
-                    // Whoever comes while it is fetched has waited for less of that.
+                    // A caller that comes while it is fetched has waited for less of that.
                     let since = gate.now().saturating_duration_since(began);
                     *left = left.saturating_sub(record.waited.min(since));
                     return Ok(record);
                 }
-                Next::Wait(mut running) => {
+                Next::Wait(mut state) => {
                     self.refuse_a_long_wait(&url, *left).await?;
+                    self.until_sent(&mut state, &url, *left).await?;
                     // The error says that it has ended.
-                    let _ = running.changed().await;
+                    let _ = state.wait_for(|_| false).await;
                 }
-                Next::Fetch(running) => {
+                Next::Fetch(running, mut state) => {
                     self.refuse_a_long_wait(&url, *left).await?;
                     let wait_max = (*left).max(gate.max_wait());
                     // A task of its own: cancelling one caller does not cancel the fetch for the others.
-                    let fetched = runtime.spawn(running.fetch(url.clone(), wait_max)).await;
-                    fetched.unwrap_or_else(|_| Err(self.denied(DeniedKind::Interrupted, &url)))?;
+                    let fetched = runtime.spawn(running.fetch(url.clone(), wait_max));
+                    self.until_sent(&mut state, &url, *left).await?;
+                    fetched.await.unwrap_or_else(|_| Err(self.denied(DeniedKind::Interrupted, &url)))?;
                 }
+                Next::Refuse => return Err(self.denied(DeniedKind::Interrupted, &url)),
             }
         }
     }
@@ -282,9 +289,30 @@ impl TdmrepCache {
         if let Some(running) = fetches.get(origin) {
             return Next::Wait(running.clone());
         }
-        let (ended, running) = watch::channel(());
-        fetches.insert(origin.clone(), running);
-        Next::Fetch(Running { cache: Arc::clone(self), origin: origin.clone(), _ended: ended })
+        if fetches.len() >= FETCHES_MAX {
+            return Next::Refuse;
+        }
+        let (is_sent, state) = watch::channel(false);
+        fetches.insert(origin.clone(), state.clone());
+        Next::Fetch(Running { cache: Arc::clone(self), origin: origin.clone(), is_sent }, state)
+    }
+
+    /// Waits for the permit of a fetch, for as long as the caller has left. Behind that the file has a deadline
+    /// of its own, and its redirects wait by the budget of the fetch.
+    async fn until_sent(
+        &self,
+        state: &mut watch::Receiver<bool>,
+        url: &Url,
+        left: Duration,
+    ) -> Result<(), Denied> {
+        if timeout(left, state.wait_for(|is_sent| *is_sent)).await.is_ok() {
+            return Ok(());
+        }
+        // The pacer says why, unless the host is free just now.
+        self.refuse_a_long_wait(url, Duration::ZERO).await?;
+        let slot = self.crawler.gate.next_slot(url)?;
+        let reason = DeferReason::Delay { delay: slot.wait };
+        Err(self.denied(DeniedKind::Deferred { reason }, url).with_retry_at(Some(slot.not_before.into())))
     }
 
     /// Refuses at once where the fetch, which all its callers share, would wait for its permit for longer
@@ -304,7 +332,7 @@ impl TdmrepCache {
 struct Running {
     cache: Arc<TdmrepCache>,
     origin: Origin,
-    _ended: watch::Sender<()>,
+    is_sent: watch::Sender<bool>,
 }
 
 impl Drop for Running {
@@ -316,7 +344,8 @@ impl Drop for Running {
 impl Running {
     /// Fetches the file, and keeps what is known then.
     async fn fetch(self, url: Url, wait_max: Duration) -> Result<(), Denied> {
-        let TdmrepCache { crawler, transport, records, .. } = &*self.cache;
+        let TdmrepCache { crawler, fetch, records, .. } = &*self.cache;
+        let transport = &FetchTransport { fetch: Arc::clone(fetch), is_sent: self.is_sent.clone() };
         let before = records.get(&self.origin);
         let now = || crawler.gate.wall();
         let mut request = Outgoing::get(url.clone());
@@ -333,7 +362,9 @@ impl Running {
                 let outcome = match denied.kind() {
                     // Nothing was sent, and the page would be deferred as well. Redirects may lead to any
                     // host.
-                    DeniedKind::Deferred { .. } if denied.hop() == 0 => return Err(refused.denied),
+                    DeniedKind::Deferred { .. } | DeniedKind::Refusing { .. } if denied.hop() == 0 => {
+                        return Err(refused.denied);
+                    }
                     DeniedKind::TooManyRedirects => Outcome::nothing(Some(RETRY.1)),
                     _ => Outcome::Failed,
                 };
@@ -362,10 +393,12 @@ async fn read(response: Response<ResponseBody<FetchBody>>, is_conditional: bool,
         from.url().scheme() == "https" && to.url().scheme() != "https"
     });
     let is_direct = urls.len() <= 1;
+    // What stands before the site has answered, whatever the status.
+    let is_refused = FetchInfo::of(response.extensions()).is_some_and(|info| info.refusal().is_some());
     let (status, headers) = (response.status(), response.headers());
     let lifetime = stated_lifetime(headers, &RobotsPolicy::default());
     match status.as_u16() {
-        _ if is_downgraded => Outcome::Failed,
+        _ if is_downgraded || is_refused => Outcome::Failed,
         304 if is_conditional && is_direct => Outcome::Confirmed { lifetime },
         404 | 410 => Outcome::Known { file: Tdmrep::Absent, lifetime, validators: HeaderMap::new() },
         // A part, which was not asked for.
@@ -414,7 +447,10 @@ struct OnTheWire {
 }
 
 /// Sends a request by the transport of robots.txt: the client of the pages, without cookies and credentials.
-struct FetchTransport(Arc<dyn Fetch>);
+struct FetchTransport {
+    fetch: Arc<dyn Fetch>,
+    is_sent: watch::Sender<bool>,
+}
 
 impl Transport for FetchTransport {
     type Body = FetchBody;
@@ -422,7 +458,8 @@ impl Transport for FetchTransport {
     async fn send(&self, request: Outgoing) -> Result<Response<FetchBody>, BoxError> {
         let budget = request.timeout.unwrap_or(ON_THE_WIRE_MAX);
         let request = RobotsRequest::new(request.url, budget).with_fields(request.headers);
-        let reply = self.0.fetch(request).await?;
+        self.is_sent.send_replace(true);
+        let reply = self.fetch.fetch(request).await?;
         let mut response = Response::new(());
         *response.status_mut() = reply.status();
         response.headers_mut().clone_from(reply.headers());

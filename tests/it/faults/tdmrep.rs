@@ -14,7 +14,7 @@ const FREE: &str = r#"[{"location": "/", "tdm-reservation": 0}]"#;
 /// know.
 type Fault = (&'static str, fn(&Seen) -> Reply, Preference, bool);
 
-const FAULTS: [Fault; 16] = [
+const FAULTS: [Fault; 19] = [
     ("a reservation", |_| Reply::new(200, FILE), Disallow, true),
     ("none reserved", |_| Reply::new(200, FREE), Allow, true),
     ("404", |_| Reply::new(404, FILE), Unset, true),
@@ -42,9 +42,17 @@ const FAULTS: [Fault; 16] = [
         Disallow,
         true,
     ),
+    ("a challenge with 404", |_| challenge(404, FREE), Unknown, false),
+    ("a challenge with 405", |_| challenge(405, ""), Unknown, false),
+    ("a challenge with 200", |_| challenge(200, FREE), Unknown, false),
     ("a circle of redirects", |_| Reply::redirect(302, "/.well-known/tdmrep.json"), Unknown, false),
     ("a private address", |_| Reply::redirect(302, "http://10.0.0.1/tdmrep.json"), Unknown, false),
 ];
+
+/// A gatekeeper answers in the site's place.
+fn challenge(status: u16, body: &str) -> Reply {
+    Reply::with_headers(status, &[("x-amzn-waf-action", "captcha")], body)
+}
 
 #[tokio::test]
 async fn each_fault_of_tdmrep_json_leaves_nothing_permitted() {

@@ -170,10 +170,27 @@ async fn it_is_not_sent_within_the_crawl_delay() {
     let denied = check(&crawler, "https://a.example/x").await.unwrap_err();
     assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}");
     assert_eq!((denied.url().path(), asked(&fetch)), ("/x", 0));
-    // Whoever has the time waits for it.
+    // A caller that has the time waits for it.
     let mut left = 70 * SECOND;
     crawler.check(&url("https://a.example/x"), &mut left).await.unwrap();
     assert_eq!((asked(&fetch), left.as_secs()), (1, 10));
+}
+
+#[tokio::test(start_paused = true)]
+async fn behind_an_open_body_it_waits_no_longer_than_its_caller() {
+    let (crawler, fetch, _) = crawler(CrawlerBuilder::fetch_tdmrep, "", |_| Scripted::text(FILE));
+    let page = url("https://a.example/x");
+    // By the gate alone, which does not know of the file.
+    let mut verdict = crawler.gate().check(&page, &mut { 9 * SECOND }).await.unwrap();
+    let open = crawler.gate().acquire(&page, &mut verdict, &mut { 9 * SECOND }).await.unwrap();
+    let began = Instant::now();
+    let denied = crawler.check(&page, &mut { 3 * SECOND }).await.map(drop).unwrap_err();
+    assert!(matches!(denied.kind(), DeniedKind::Deferred { .. }), "{denied}");
+    assert_eq!((began.elapsed().as_secs(), asked(&fetch)), (3, 0));
+    // The fetch goes on for the callers after it.
+    drop(open);
+    check(&crawler, "https://a.example/x").await.unwrap();
+    assert_eq!(asked(&fetch), 1);
 }
 
 #[tokio::test(start_paused = true)]
