@@ -75,7 +75,7 @@ pub(crate) async fn each(
     };
     online::in_order(online, urls, check, |checked| {
         show(&checked)?;
-        Ok(Status::of(checked.denied(abide).is_none()))
+        Ok(Status::of(checked.denied(abide).is_none() && checked.refusal().is_none()))
     })
     .await
 }

@@ -92,8 +92,12 @@ async fn fetch_all(args: &FetchArgs, urls: &[Given<Url>], client: &Client) -> an
         Ok(Status::of(answer.line.outcome == Outcome::Fetched))
     })
     .await?;
-    // Also where the last URL was the one with which the host was held.
-    Ok(status.and(Status::of(client.abide.gate().stats().refusing == 0)))
+    Ok(status.and(is_let_in(client)))
+}
+
+/// No host is held: also where the last URL was the one with which it was.
+fn is_let_in(client: &Client) -> Status {
+    Status::of(client.abide.gate().stats().refusing == 0)
 }
 
 /// The body of one page to a file, as it comes; `-` is standard output, and what there is to say goes to
@@ -120,7 +124,7 @@ async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> 
     let flushed = |()| out.as_mut().map_or(Ok(()), |out| out.flush());
     written.and(ended).and_then(flushed).map_err(named)?;
     show(args, &answer, is_piped)?;
-    Ok(Status::of(is_fetched))
+    Ok(Status::of(is_fetched).and(is_let_in(client)))
 }
 
 /// There is no cookie jar, so a URL that redirects to itself again does so for ever.
@@ -343,7 +347,8 @@ async fn read(
         match response.chunk().await {
             Ok(Some(chunk)) => {
                 bytes = bytes.saturating_add(chunk.len() as u64);
-                if sink(&chunk).is_break() {
+                // What is not the page is not written.
+                if line.refusal.is_none() && sink(&chunk).is_break() {
                     break None;
                 }
             }

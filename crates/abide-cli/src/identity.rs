@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use abide::Options;
+use abide::{Options, RedirectPolicy};
 use abide_identity::{DIRECTORY_PATH, Directory, Key, Signer, WebBotAuth, thumbprint};
 use askama::Template;
 use serde::Serialize;
@@ -93,7 +93,7 @@ fn check(args: &SignedCheckArgs) -> anyhow::Result<Status> {
         return wrong_usage(format!("expected an https URL, because only those are signed, found {found}"));
     }
     let unsigned = Online { key: None, signature_agent: None, ..signed.clone() };
-    let mut welcome = [false; 2];
+    let mut let_in = [false; 2];
     for (is_signed, online) in [(false, &unsigned), (true, signed)] {
         if is_signed {
             std::thread::sleep(online.delay);
@@ -102,17 +102,20 @@ fn check(args: &SignedCheckArgs) -> anyhow::Result<Status> {
             let client = recorder::client(abide, inner, online, online.output.verbose)?;
             let recorder = Recorder::default();
             let sink = |_: &[u8]| ControlFlow::Continue(());
+            // One request each: a redirect is an answer, too.
+            let options = Options::new().with_redirects(RedirectPolicy::never());
             let FetchAnswer { line, .. } =
-                fetch::ask(&client, url.as_str(), &recorder, Options::new(), http::HeaderMap::new(), sink)
-                    .await;
+                fetch::ask(&client, url.as_str(), &recorder, options, http::HeaderMap::new(), sink).await;
+            // Any other status is an answer of the site, if not the one that was hoped for.
+            let refuses = |status| matches!(status, 401 | 403 | 405 | 406 | 410 | 429);
             let is_let_in =
-                line.outcome == Outcome::Fetched && line.status.is_some_and(|status| status < 400);
-            *if is_signed { &mut welcome[1] } else { &mut welcome[0] } = is_let_in;
+                line.outcome == Outcome::Fetched && line.status.is_some_and(|status| !refuses(status));
+            *if is_signed { &mut let_in[1] } else { &mut let_in[0] } = is_let_in;
             print_received(online, ReceivedLine { signed: is_signed, line })?;
             Ok(Status::Done)
         })?;
     }
-    let [unsigned, signed] = welcome;
+    let [unsigned, signed] = let_in;
     if !args.online.output.json {
         style::say(&[(
             style::PLAIN,

@@ -54,10 +54,18 @@ pub(crate) fn observed(
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let is_store_reported = Arc::new(AtomicBool::new(false));
     let is_reported = Arc::clone(&is_store_reported);
+    // Also where the last good copy of robots.txt stands in, and the pages come.
+    let is_refused = Arc::new(AtomicBool::new(false));
+    let saw_refusal = Arc::clone(&is_refused);
     let observer: EventObserver = Arc::new(move |event| {
         // Once, because a store that is away fails with every request.
         if let Some(failure) = store_failure(event).filter(|_| !is_reported.swap(true, Ordering::Relaxed)) {
             style::to_stderr(format_args!("{failure}; going on with what is in memory"));
+        }
+        if let Event::RobotsAnswered { entry } = event
+            && entry.failure().is_some_and(|failure| failure.refusal().is_some())
+        {
+            saw_refusal.store(true, Ordering::Relaxed);
         }
         observe(event);
     });
@@ -79,7 +87,8 @@ pub(crate) fn observed(
         // The store is closed from here on, and what fails later is not reported.
         is_store_reported.store(true, Ordering::Relaxed);
         let closed = stores.close(gate).await;
-        result.and_then(|status| closed.map(|()| status))
+        let refused = Status::of(!is_refused.load(Ordering::Relaxed));
+        result.and_then(|status| closed.map(|()| status.and(refused)))
     });
     // No one waits for what is still under way.
     runtime.shutdown_background();

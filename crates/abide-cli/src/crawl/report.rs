@@ -5,7 +5,7 @@
 //! its hosts.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use abide::{Abide, Host as HostName};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use crate::crawl::facts::{BackoffSpan, CrawlRequest, Fact, Hold};
 use crate::crawl::frontier::{Task, UrlKind};
 use crate::crawl::page::{Class, Page, PageRecord};
 use crate::crawl::scope::LeftOut;
-use crate::json::{millis, source_name};
+use crate::json::{millis, rfc3339, source_name};
 use crate::outcome::Outcome;
 
 #[derive(Debug, Default)]
@@ -182,6 +182,11 @@ impl Report {
             Fact::Resumed => {
                 self.is_going_on = true;
                 self.hosts.values_mut().for_each(HostLine::measure_gaps);
+                // A hold of the last run that is over says nothing of this one. Times of one form compare as texts.
+                let now = rfc3339(SystemTime::now().into());
+                self.hosts
+                    .values_mut()
+                    .for_each(|host| _ = host.refusing.take_if(|hold| hold.held_until <= now));
             }
         }
     }

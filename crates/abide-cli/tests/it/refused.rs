@@ -55,6 +55,10 @@ async fn a_challenge_is_no_page() {
         assert!(line["unknown_because"].to_string().contains(&said), "{line}");
         online(&server, format!("fetch b{path}.example/{path}")).await.ends_with(1).shows(&[&said]);
     }
+    let folder = directory();
+    let kept = folder.place("page.html");
+    online(&server, format!("fetch -o {kept} e.example/200")).await.ends_with(1);
+    assert!(!std::path::Path::new(&kept).exists(), "a challenge is not written for the page");
     let fine = online(&server, "fetch --json c.example/fine").await;
     has(&fine.line(), json!({"outcome": "fetched", "refusal": null, "noindex": false}));
     let trusted = online(&server, "fetch --json --trust-status d.example/200").await;
