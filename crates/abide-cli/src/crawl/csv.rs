@@ -21,7 +21,7 @@ const COLUMNS: [&str; 10] =
     ["url", "kind", "status", "outcome", "noindex", "ms", "bytes", "final_url", "why", "changed"];
 
 impl Csv {
-    /// A file that is written anew, unless the crawl goes on.
+    /// A new file, unless the crawl goes on: then rows are added to it.
     pub(crate) fn to(path: &Path, goes_on: bool) -> anyhow::Result<Self> {
         let wrong = |error: std::io::Error| UsageError(format!("{}: {error}", path.display()));
         let mut options = OpenOptions::new();

@@ -1,7 +1,7 @@
 //! The URLs of a sitemap: XML sitemaps and indexes of them, Atom and RSS, lists of URLs; each also as a gzip
 //! file, whatever its name and type.
 //!
-//! quick-xml reads the XML, and is told to be lenient: sitemaps have bare ampersands, stand behind the
+//! quick-xml reads the XML, with its lenient settings: sitemaps have bare ampersands, stand behind the
 //! warnings of what wrote them, and end early.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
