@@ -279,7 +279,7 @@ impl Denied {
             DeniedKind::UnsupportedUrl => "unsupported_url",
             DeniedKind::TooManyRedirects => "too_many_redirects",
             DeniedKind::RedirectBypass { .. } => "redirect_bypass",
-            DeniedKind::SentAgain { .. } => "wrong_order",
+            DeniedKind::SentAgain { .. } => "sent_again",
             DeniedKind::Identity { .. } => "identity",
             DeniedKind::ForeignHost { .. } => "foreign_host",
             DeniedKind::NotSigned { .. } => "not_signed",

@@ -21,7 +21,7 @@ use crate::robots_cache::{GoodCopy, RobotsRecord, Validators};
 use crate::{Failure, WallMillis, has_userinfo};
 
 /// Goes up with each change of [`Stored`] and of what it contains, [`Failure`] included.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 /// Of the checksum, which is CRC-32 (IEEE 802.3): it finds every flipped bit and every burst of up to 32.
 const CHECKSUM_LEN: usize = 4;
 
