@@ -40,7 +40,7 @@ pub enum BackoffCause {
     Operator,
     /// Another process set it.
     Shared,
-    /// The server refuses us, so the host is held: as other processes that share the store are told.
+    /// The server refuses us, so the host is held. Processes that share the store learn of it as of a backoff.
     Refusing {
         /// Who refuses, if that was recognised.
         by: Option<Refusal>,

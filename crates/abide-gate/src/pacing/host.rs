@@ -3,7 +3,8 @@
 //!
 //! ```text
 //! anchor = the end of the last response (or the start of the last request, while it is open)
-//! due    = max(anchor + delay, end of the backoff, of the hold and of the breaker's pause, next by RateLimit)     granted only if in_flight < limit
+//! due    = max(anchor + delay, end of the backoff, of the hold and of the breaker's pause, next by RateLimit)
+//! granted only if in_flight < limit
 //! ```
 //!
 //! A request that arrives, one that wakes in the queue, and one that follows another all call

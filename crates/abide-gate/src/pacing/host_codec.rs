@@ -107,10 +107,10 @@ fn read_holder(word: &str) -> Option<HolderId> {
 
 /// The outer `None`: it cannot be read.
 fn read_lease(holder: &str, until: &str, number: &str) -> Option<Option<GivenLease>> {
+    let (until, number) = (read_time(until)?, digits(number.as_bytes())?);
     if holder == NONE {
         return Some(None);
     }
-    let (until, number) = (read_time(until)?, digits(number.as_bytes())?);
     Some(Some(GivenLease { holder: read_holder(holder)?, until, number }))
 }
 
@@ -180,6 +180,7 @@ mod tests {
             "0 0 0 0 \u{e4} 0 0 0 0 0".to_owned(),
             "0 0 0 0  0 0 0 0 0".to_owned(),
             "0 0 0 0 none ab 1 1 0 0".to_owned(),
+            "0 0 0 0 none 0 x y 0 0".to_owned(),
             format!("0 0 0 0 none 0 0 0 {crowd} 0"),
         ] {
             assert_eq!(HostEntry::decode(&text), None, "{text}");

@@ -1,4 +1,4 @@
-//! All hosts that are known, in shards, each behind its own lock: the only locks of pacing.
+//! All hosts that are known, in shards, each behind its own lock: the only lock on the state of a host.
 //!
 //! A host is forgotten only when it is not in use: crawlers that drop a host's state with its empty queue
 //! forget the delay with it. The table is cleaned with every so many requests, not by a timer, so an idle

@@ -25,7 +25,8 @@
 //!                     keeper   asks the store for leases and gives them up
 //!                     renewal  renews the leases of many hosts in one call
 //!        Permit ◀──── pacer    on the wire, until the response has ended
-//!        observe ───▶ wait_request  what the response asks for; backoff; breaker: faults and server errors; refusals: the row of 403s
+//!        observe ───▶ wait_request  what the response asks for
+//!                     backoff, breaker (faults and server errors), refusals (the row of 403s)
 //! ```
 //!
 //! # Not done here

@@ -83,8 +83,9 @@ const HOLDS_MAX: u8 = 6;
 /// Jitter adds at most a tenth, so that not all hosts of one firewall are probed at once.
 const JITTER: f64 = 0.1;
 
-/// How long the row is kept after its hold has ended, so that a crawl of every night sends its one probe.
-/// Then it takes a whole row again.
+/// How long the row is kept after its hold has ended, so that a crawl that comes back to the host after some
+/// hours sends one probe. Then it takes a whole row again; so it does in a new process, because stores keep the
+/// hold alone.
 const KEPT_AFTER_HOLD: Duration = Duration::from_secs(86_400);
 
 impl RefusalRow {
@@ -127,7 +128,7 @@ impl RefusalRow {
         *self == Self::default() || (self.was_held() && self.until.plus(KEPT_AFTER_HOLD) <= now)
     }
 
-    /// As other processes are told while the host is held.
+    /// What other processes learn from the store while the host is held.
     pub(crate) fn cause(&self) -> BackoffCause {
         let Self { since, responses, status, by, holds, .. } = *self;
         BackoffCause::Refusing { by, since, responses, status, holds }

@@ -61,12 +61,12 @@ use crate::{BoxFuture, HolderId, StoreError};
 ///   Which requests were on their way is not known after a restart: every host was quiet since then at the
 ///   most.
 /// * **Loss.** A store that can lose its data while processes run leases no host for one `ttl` after such a
-///   loss, except to a process that says [`is_held`](Want::Lease::is_held). Lost is whatever a reply has told
-///   of and the store no longer knows: after a flush, a restart without a log that is on disk at each reply,
-///   a restored backup, or a failover to a replica that may lack the last writes. A store that cannot exclude
-///   it assumes it, so it keeps, next to its data, the name of the server (or of its run) that has written
-///   them: under another name the data are those of a loss. A lease from before a loss is not believed;
-///   states and backoffs are, because they only lengthen.
+///   loss, except to a process that says [`is_held`](Want::Lease::is_held). Lost is whatever stood in a reply
+///   and the store no longer knows: after a flush, a restart without a log that is on disk at each reply, a
+///   restored backup, or a failover to a replica that may lack the last writes. A store that cannot exclude it
+///   assumes it, so it keeps, next to its data, the name of the server (or of its run) that has written them:
+///   under another name the data are those of a loss. A lease from before a loss is not believed; states and
+///   backoffs are, because they only lengthen.
 /// * **Capacity.** An entry may be removed when [`HostEntry::is_in_use`](super::HostEntry::is_in_use) is
 ///   false, and not before.
 pub trait HostStore: fmt::Debug + Send + Sync + 'static {
@@ -124,7 +124,7 @@ pub async fn exchange_each<S: HostStore + ?Sized>(
 pub struct LeaseAsk {
     /// The process.
     pub holder: HolderId,
-    /// Higher than in each call of this process before, so that a release that comes late can be told.
+    /// Higher than in each call of this process before, so that a release that comes late can be recognised.
     pub number: u64,
     /// What it wants.
     pub want: Want,

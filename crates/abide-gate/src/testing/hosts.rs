@@ -199,7 +199,7 @@ pub struct Beginning {
     pub now: Duration,
     /// Until when it leases nothing after a loss, as for [`HostEntry::exchange`].
     pub grace_until: Duration,
-    /// What it knows of a host that nobody has told it of.
+    /// What it knows of a host before the first call about it.
     pub known: HostState,
 }
 
