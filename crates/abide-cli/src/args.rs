@@ -341,6 +341,8 @@ pub(crate) struct FetchArgs {
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = some_time, allow_hyphen_values = true)]
     pub(crate) page_timeout: Duration,
     #[command(flatten)]
+    pub(crate) own_site: OwnSiteArgs,
+    #[command(flatten)]
     pub(crate) online: Online,
     #[command(flatten)]
     pub(crate) urls: Urls,
@@ -379,6 +381,8 @@ pub(crate) struct CrawlArgs {
     pub(crate) ignore_nofollow: bool,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
+    #[command(flatten)]
+    pub(crate) own_site: OwnSiteArgs,
     /// Start again instead of resuming an interrupted crawl of these URLs (with --store redb:PATH)
     #[arg(long)]
     pub(crate) restart: bool,
@@ -390,7 +394,7 @@ pub(crate) struct CrawlArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) save: Option<PathBuf>,
     /// Also write a row per URL, for spreadsheets: url, kind, status, outcome, noindex, ms, bytes,
-    /// final_url, why, changed
+    /// final_url, why, changed, time, linked_from
     #[arg(long, value_name = "FILE.csv")]
     pub(crate) csv: Option<PathBuf>,
     /// Also write the report as an HTML page, with a timeline of requests per host and a table of URLs
@@ -400,6 +404,48 @@ pub(crate) struct CrawlArgs {
     pub(crate) online: Online,
     #[command(flatten)]
     pub(crate) urls: Urls,
+}
+
+/// What one may do on one's own site.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct OwnSiteArgs {
+    /// Send this name and password (HTTP Basic) to the hosts of the URLs given
+    #[arg(help_heading = "Your own site", short, long, value_name = "NAME:PASSWORD", value_parser = user)]
+    pub(crate) user: Option<User>,
+    /// Ignore the robots.txt of ORIGIN, such as https://staging.example.org, for the reason of --why; the
+    /// delay stays (repeatable)
+    #[arg(help_heading = "Your own site", long, value_name = "ORIGIN", requires = "why", value_parser = origin)]
+    pub(crate) danger_ignore_robots: Vec<Url>,
+    /// Why robots.txt is ignored, for the log
+    #[arg(help_heading = "Your own site", long, value_name = "TEXT", requires = "danger_ignore_robots")]
+    pub(crate) why: Option<String>,
+}
+
+/// `NAME:PASSWORD`.
+#[derive(Clone)]
+pub(crate) struct User {
+    pub(crate) name: String,
+    pub(crate) password: String,
+}
+
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("User")
+    }
+}
+
+fn user(text: &str) -> Result<User, String> {
+    // What may be a password is not repeated.
+    let (name, password) = text.split_once(':').ok_or("expected NAME:PASSWORD, found no colon")?;
+    Ok(User { name: name.to_owned(), password: password.to_owned() })
+}
+
+fn origin(text: &str) -> Result<Url, String> {
+    let expected = || format!("expected an origin such as https://example.org, found {}", quoted(text));
+    let url = crate::input::absolute_url(text).map_err(|_| expected())?;
+    let is_origin = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    if is_origin && !has_user { Ok(url) } else { Err(expected()) }
 }
 
 /// Which part of the sites is crawled.
@@ -423,6 +469,14 @@ pub(crate) struct ScopeArgs {
     /// Crawl another site if a URL given redirects there
     #[arg(long, help_heading = "Scope")]
     pub(crate) follow_start: bool,
+    /// Also check the images, styles and scripts of the pages: HEAD, and GET where that is answered with an
+    /// error
+    #[arg(long, help_heading = "Scope")]
+    pub(crate) assets: bool,
+    /// Also check links (and with --assets images, styles and scripts) that lead to other hosts, each by its
+    /// robots.txt and delay; they are not followed, and do not count towards --max-pages
+    #[arg(long, help_heading = "Scope")]
+    pub(crate) external: bool,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -433,9 +487,10 @@ pub(crate) struct Output {
     /// Print more: a line per page of a crawl, the header fields of a fetch
     #[arg(short, long, help_heading = "Output")]
     pub(crate) verbose: bool,
-    /// Print errors and results only: no progress, no notes
-    #[arg(short, long, conflicts_with = "verbose", help_heading = "Output")]
-    pub(crate) quiet: bool,
+    /// Print errors and results only: no progress, no notes; -qq: only results that make the exit status 1,
+    /// so that cron is quiet as long as all is well
+    #[arg(short, long, action = clap::ArgAction::Count, conflicts_with = "verbose", help_heading = "Output")]
+    pub(crate) quiet: u8,
     /// When to use colours
     #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
     pub(crate) color: ColorChoice,

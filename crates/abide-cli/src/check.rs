@@ -11,7 +11,7 @@ use url::Url;
 
 use crate::args::{CheckArgs, Online};
 use crate::input::{Given, absolute_urls};
-use crate::json::{OnlineVerdict, RefusalLine, not_before};
+use crate::json::{OnlineVerdict, RefusalLine, not_before, rfc3339};
 use crate::outcome::{self, Outcome};
 use crate::sanitize::public;
 use crate::status::Status;
@@ -40,6 +40,8 @@ pub(crate) struct CheckLine<'a> {
     not_before: Option<String>,
     /// Why there is no verdict.
     error: Option<String>,
+    /// When it was checked.
+    time: String,
 }
 
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
@@ -47,7 +49,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<Status> {
     let online = args.online.with_rules_of(&args.rules_of);
     online::run(&online, async |abide, _| {
         let show = |checked: &Checked<'_>| {
-            if online.output.json { style::print_json(&checked.line(&abide)) } else { checked.print(&abide) }
+            if online.output.json { style::print_json(&checked.line(&abide)) } else { checked.say(&abide) }
         };
         each(&online, &urls, &abide, show).await
     })
@@ -74,8 +76,11 @@ pub(crate) async fn each(
         Checked { text, url, result, purpose }
     };
     online::in_order(online, urls, check, |checked| {
-        show(&checked)?;
-        Ok(Status::of(checked.denied(abide).is_none() && checked.refusal().is_none()))
+        let status = Status::of(checked.denied(abide).is_none() && checked.refusal().is_none());
+        if style::shows(status) {
+            show(&checked)?;
+        }
+        Ok(status)
     })
     .await
 }
@@ -130,15 +135,33 @@ impl<'a> Checked<'a> {
         }
         let not_before = denied.as_ref().and_then(not_before);
         let refusal = self.refusal().as_ref().map(RefusalLine::new);
-        CheckLine { url: public(self.text), outcome, verdict, refusal, not_before, error }
+        let time = rfc3339(abide.gate().wall());
+        CheckLine { url: public(self.text), outcome, verdict, refusal, not_before, error, time }
     }
 
-    pub(crate) fn print(&self, abide: &Abide) -> anyhow::Result<()> {
-        let CheckLine { url, outcome, verdict, error, .. } = self.line(abide);
-        let mark = match error {
-            Some(_) => (style::WAIT, outcome.as_str()),
-            None => style::mark(verdict.found.allowed == Some(true)),
+    /// The verdict, with the whole sentence that says why.
+    pub(crate) fn explain(&self, abide: &Abide) -> anyhow::Result<()> {
+        let line = self.line(abide);
+        let why = outcome::without_url(&line.verdict.why, &line.url).unwrap_or(&line.verdict.why);
+        Ok(style::say_verdict(line.mark(), &line.url, why)?)
+    }
+
+    fn say(&self, abide: &Abide) -> anyhow::Result<()> {
+        let line = self.line(abide);
+        let why = match (self.denied(abide), &self.result) {
+            (Some(denied), _) => outcome::brief(&denied),
+            (None, Ok(verdict)) => outcome::rule(verdict),
+            (None, Err(denied)) => outcome::brief(denied),
         };
-        Ok(style::say_verdict(mark, &url, outcome::without_url(&verdict.why, &url).unwrap_or(&verdict.why))?)
+        Ok(style::say_line(line.mark(), &line.url, &why)?)
+    }
+}
+
+impl CheckLine<'_> {
+    fn mark(&self) -> style::Styled<'static> {
+        match self.error {
+            Some(_) => (style::WAIT, self.outcome.as_str()),
+            None => style::mark(self.verdict.found.allowed == Some(true)),
+        }
     }
 }

@@ -296,7 +296,7 @@ const NAME: &str = "abide.toml";
 
 /// Options that count only from a file that the user has chosen: they send requests elsewhere, send or trust
 /// something else, or write files.
-const RESERVED: [&str; 14] = [
+const RESERVED: [&str; 16] = [
     "allow-net",
     "resolve",
     "proxy",
@@ -310,5 +310,7 @@ const RESERVED: [&str; 14] = [
     "cacert",
     "key",
     "header",
+    "user",
+    "danger-ignore-robots",
     "store",
 ];

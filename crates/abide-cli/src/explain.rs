@@ -64,6 +64,10 @@ fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
     input::each(&texts, args.online.output.json, |text, url| {
         let target = url.target();
         let verdict = rules.verdict(&target);
+        let status = Status::of(verdict.is_allowed());
+        if !style::shows(status) {
+            return Ok(status);
+        }
         if args.online.output.json {
             let marks = marked(&robots, &verdict, &target);
             let verdict = Match::new(Some(public(text).into()), &verdict);
@@ -73,7 +77,7 @@ fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
             style::say_verdict(mark, &public(text), &verdict.to_string())?;
             excerpt(&robots, &name(path), &verdict, &target)?;
         }
-        Ok(Status::of(verdict.is_allowed()))
+        Ok(status)
     })
 }
 
@@ -100,7 +104,7 @@ fn print_json(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyho
 }
 
 fn print(abide: &Abide, args: &ExplainArgs, checked: &Checked<'_>) -> anyhow::Result<()> {
-    checked.print(abide)?;
+    checked.explain(abide)?;
     let Ok(verdict) = &checked.result else { return Ok(()) };
     if let Some((robots, rules)) = robots(verdict) {
         let path = verdict.entry().and_then(|entry| entry.final_url());

@@ -17,15 +17,17 @@ use abide::{
 use abide_http::root_cause;
 use abide_permissions::{Preference, Question};
 use anstyle::Style;
-use http::header::{ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED};
+use http::Method;
+use http::header::HeaderMap;
 use serde::Serialize;
 use url::Url;
 
 use crate::args::FetchArgs;
 use crate::input::{Given, absolute_urls, can_write};
-use crate::json::{Answers, OnlineVerdict, RefusalLine, StatedPreference, Tags, millis, not_before};
+use crate::json::{Answers, OnlineVerdict, RefusalLine, StatedPreference, Tags, millis, not_before, rfc3339};
 use crate::online;
 use crate::outcome::{self, Outcome};
+use crate::own_site::OwnSite;
 use crate::recorder::{self, Client, Recorder, Sent};
 use crate::sanitize::{cut, public, public_url};
 use crate::status::{Status, wrong_usage};
@@ -54,6 +56,8 @@ pub(crate) struct FetchLine {
     pub(crate) why: String,
     /// When to ask again, if that is not now.
     pub(crate) not_before: Option<String>,
+    /// When the last request left, or when it was decided that none does.
+    pub(crate) time: String,
 }
 
 /// One request of the chain; the last one may not have gone out.
@@ -74,7 +78,9 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
         return wrong_usage("--output -: standard output can hold the body or --json, not both");
     }
     online::run(&args.online, async |abide, inner| {
-        let client = recorder::client(abide, inner, &args.online, args.online.output.verbose)?;
+        let given = urls.iter().flatten().map(|(_, url)| url.clone()).collect();
+        let own_site = OwnSite::new(&args.own_site, given, &args.online)?;
+        let client = recorder::client(abide, inner, &args.online, own_site, args.online.output.verbose)?;
         match (&args.output_file, urls.as_slice()) {
             (Some(path), [Ok((url, _))]) => fetch_to(args, url, path, &client).await,
             _ => fetch_all(args, &urls, &client).await,
@@ -85,11 +91,11 @@ pub(crate) fn run(args: &FetchArgs) -> anyhow::Result<Status> {
 async fn fetch_all(args: &FetchArgs, urls: &[Given<Url>], client: &Client) -> anyhow::Result<Status> {
     let fetch = |text, _| async move {
         let recorder = Recorder::with_page_max(args.page_timeout);
-        ask(client, text, &recorder, options(), HeaderMap::new(), |_| ControlFlow::Continue(())).await
+        ask(client, Ask::get(text, options()), &recorder, |_| ControlFlow::Continue(())).await
     };
     let status = online::in_order(&args.online, urls, fetch, |answer| {
-        show(args, &answer, false)?;
-        Ok(Status::of(answer.line.outcome == Outcome::Fetched))
+        show(args, client, &answer, false)?;
+        Ok(status(&answer))
     })
     .await?;
     Ok(status.and(is_let_in(client)))
@@ -117,14 +123,18 @@ async fn fetch_to(args: &FetchArgs, url: &str, path: &Path, client: &Client) -> 
         written = write(&mut out, path, chunk);
         if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     };
-    let answer = ask(client, url, &recorder, options(), HeaderMap::new(), sink).await;
+    let answer = ask(client, Ask::get(url, options()), &recorder, sink).await;
     let is_fetched = answer.line.outcome == Outcome::Fetched;
     // A page without a body is an empty file, not none.
     let ended = if is_fetched { write(&mut out, path, &[]) } else { Ok(()) };
     let flushed = |()| out.as_mut().map_or(Ok(()), |out| out.flush());
     written.and(ended).and_then(flushed).map_err(named)?;
-    show(args, &answer, is_piped)?;
-    Ok(Status::of(is_fetched).and(is_let_in(client)))
+    show(args, client, &answer, is_piped)?;
+    Ok(status(&answer).and(is_let_in(client)))
+}
+
+fn status(answer: &FetchAnswer) -> Status {
+    Status::of(answer.line.outcome == Outcome::Fetched)
 }
 
 /// There is no cookie jar, so a URL that redirects to itself again does so for ever.
@@ -143,8 +153,14 @@ fn write(out: &mut Option<Box<dyn Write>>, path: &Path, chunk: &[u8]) -> io::Res
     out.write_all(chunk)
 }
 
-fn show(args: &FetchArgs, answer: &FetchAnswer, is_piped: bool) -> anyhow::Result<()> {
+fn show(args: &FetchArgs, client: &Client, answer: &FetchAnswer, is_piped: bool) -> anyhow::Result<()> {
     let output = &args.online.output;
+    if let Some(hint) = client.own_site.hint(&answer.line) {
+        style::note(format_args!("{hint}"));
+    }
+    if !style::shows(status(answer)) {
+        return Ok(());
+    }
     if output.json {
         return style::print_json(&answer.line);
     }
@@ -168,8 +184,8 @@ pub(crate) struct FetchAnswer {
     pub(crate) refresh: Option<String>,
     /// Set by a crawl that knows an earlier version.
     pub(crate) changed: Option<bool>,
-    /// The header fields that tell its version.
-    pub(crate) validators: HeaderMap,
+    /// The header fields of the response.
+    pub(crate) fields: HeaderMap,
     /// Whether the page's own rules permit its links to be followed.
     pub(crate) may_follow: bool,
     /// Why, if they do not.
@@ -189,6 +205,18 @@ pub(crate) struct FetchAnswer {
     statements: Vec<String>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
     pub(crate) cause: Option<String>,
+    /// Why, in a few words, for a line that has the URL.
+    pub(crate) brief: String,
+}
+
+impl FetchAnswer {
+    /// Adds to the reason what there is to say besides.
+    pub(crate) fn add_note(&mut self, note: &str) {
+        for text in [&mut self.line.why, &mut self.brief] {
+            text.push_str("; ");
+            text.push_str(note);
+        }
+    }
 }
 
 /// A redirect that was not followed.
@@ -211,24 +239,44 @@ impl RedirectAnswer {
     }
 }
 
-/// Fetches `text`, with these header fields besides its own; the body goes to `sink`, piece by piece, until
-/// it ends or `sink` has enough.
+/// What is asked for.
+#[derive(Debug)]
+pub(crate) struct Ask<'a> {
+    /// As it was given: its user information goes to the site, and is shown nowhere.
+    pub(crate) url: &'a str,
+    pub(crate) method: Method,
+    pub(crate) options: Options,
+    /// Besides those of every request.
+    pub(crate) fields: HeaderMap,
+}
+
+impl<'a> Ask<'a> {
+    pub(crate) fn get(url: &'a str, options: Options) -> Self {
+        Self { url, method: Method::GET, options, fields: HeaderMap::new() }
+    }
+}
+
+/// Fetches a URL. The body goes to `sink`, piece by piece, until it ends or `sink` has enough.
 pub(crate) async fn ask(
-    Client { abide, http }: &Client,
-    text: &str,
+    client: &Client,
+    Ask { url: text, method, options, fields }: Ask<'_>,
     recorder: &Recorder,
-    options: Options,
-    fields: HeaderMap,
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> FetchAnswer {
-    // As it was given: its user information goes to the site, and is shown nowhere.
-    let mut request = http.get(text).headers(fields).abide(options).with_extension(recorder.clone());
+    let Client { abide, http, own_site } = client;
+    let mut request = http.request(method, text).headers(fields);
+    let mut options = options;
+    if let Ok(url) = text.parse() {
+        request = own_site.log_in(request, &url);
+        options = own_site.options(&url, options);
+    }
+    let mut request = request.abide(options).with_extension(recorder.clone());
     let mut extensions = std::mem::take(request.extensions());
     let answered = match request.build() {
         Ok(request) => http.execute_with_extensions(request, &mut extensions).await,
         Err(error) => Err(error.into()),
     };
-    match answered {
+    let mut answer = match answered {
         Ok(response) => {
             let mut answer = fetched(abide, text, &response);
             answer.line.hops = recorder.sent().iter().map(HopLine::sent).collect();
@@ -237,7 +285,7 @@ pub(crate) async fn ask(
                 // What goes out over HTTP/1.1 alone is not recorded.
                 answer.line.hops = hops.iter().map(HopLine::answered).collect();
             }
-            read(response, &mut answer.line, recorder, sink).await;
+            read(response, &mut answer, recorder, sink).await;
             answer
         }
         Err(error) => {
@@ -247,7 +295,11 @@ pub(crate) async fn ask(
             answer.line.waited_ms = history.map(|history| millis(history.waited())).unwrap_or_default();
             answer
         }
-    }
+    };
+    let since = recorder.sent().last().map(|sent| sent.at.elapsed()).unwrap_or_default();
+    let time = SystemTime::now().checked_sub(since).unwrap_or(SystemTime::UNIX_EPOCH);
+    answer.line.time = rfc3339(time.into());
+    answer
 }
 
 fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder: &Recorder) -> FetchAnswer {
@@ -272,7 +324,17 @@ fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder
     let held_until = held.and_then(Denied::retry_at);
     let is_left = deferred.is_some() || held.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
     let is_unanswered = denied.is_none() && abide_http::failure_of(error) == Some(Failure::Reset);
-    FetchAnswer { line, not_before, held_until, is_left, is_unanswered, cause, ..FetchAnswer::default() }
+    let brief = denied.as_ref().map_or_else(|| line.why.clone(), outcome::brief);
+    FetchAnswer {
+        line,
+        not_before,
+        held_until,
+        is_left,
+        is_unanswered,
+        cause,
+        brief,
+        ..FetchAnswer::default()
+    }
 }
 
 fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnswer {
@@ -280,9 +342,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
     let lines = response.headers().get_all(http::header::CONTENT_TYPE).into_iter();
     let lines: Vec<_> = lines.map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
     answer.content_type = (!lines.is_empty()).then(|| lines.join(", "));
-    let is_validator = |(name, _): &(&HeaderName, &HeaderValue)| [ETAG, LAST_MODIFIED].contains(name);
-    let validators = response.headers().iter().filter(is_validator);
-    answer.validators = validators.map(|(name, value)| (name.clone(), value.clone())).collect();
+    answer.fields = response.headers().clone();
     let refresh = response.headers().get("refresh");
     answer.refresh = refresh.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned());
     let line = &mut answer.line;
@@ -300,11 +360,13 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         line.answers = Answers::new(&permissions, &preferences);
         line.waited_ms = millis(info.waited());
         line.why = info.verdict().map(ToString::to_string).unwrap_or_default();
+        answer.brief = info.verdict().map(outcome::rule).unwrap_or_default();
         if let Some(refusal) = info.refusal() {
             // It is not the page, whatever its status.
             line.outcome = Outcome::Refused;
             line.refusal = Some(RefusalLine::new(refusal));
             line.why = format!("{refusal}: {}", refusal.evidence());
+            answer.brief.clone_from(&line.why);
             answer.cause = Some(refusal.to_string());
         }
         match info.stopped() {
@@ -312,21 +374,21 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
             Some(Stopped::AtLimit) if info.refusal().is_none() => {
                 answer.redirect = RedirectAnswer::of(abide, response);
             }
-            Some(stopped) => line.why.push_str(&format!("; {stopped}")),
+            Some(stopped) => answer.add_note(&stopped.to_string()),
             None => {}
         }
         if let Some(redirect) = &answer.redirect {
-            line.final_url = Some(redirect.url.to_string());
+            answer.line.final_url = Some(redirect.url.to_string());
         }
         let head = permissions.head_end();
         if head == HeadEnd::Undecoded || head.is_incomplete_scan() {
-            line.why.push_str(&format!("; its head was not read whole: {head}"));
+            answer.add_note(&format!("its head was not read whole: {head}"));
         }
         answer.may_follow = permissions.may_follow();
         answer.follow = permissions.answer(Question::Follow).preference();
         answer.indexing = permissions.answer(Question::Index).preference();
         let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
-        let usages = line.preferences.iter();
+        let usages = answer.line.preferences.iter();
         let usages =
             usages.map(|stated| format!("{}: {} {}", stated.source, stated.usage, stated.preference));
         let purpose = info.purpose().map(|usage| format!("{usage}: {}", info.allows_purpose()));
@@ -338,10 +400,11 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
 /// Reads the body, which ends here also when `sink` has enough.
 async fn read(
     mut response: reqwest::Response,
-    line: &mut FetchLine,
+    answer: &mut FetchAnswer,
     recorder: &Recorder,
     mut sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) {
+    let line = &mut answer.line;
     let mut bytes = 0_u64;
     let failure = loop {
         match response.chunk().await {
@@ -359,6 +422,7 @@ async fn read(
     line.bytes = Some(bytes);
     if let Some(why) = failure {
         line.outcome = Outcome::Error;
+        answer.brief.clone_from(&why);
         line.why = why;
     }
 }
@@ -425,7 +489,7 @@ fn lines(answer: &FetchAnswer) -> Vec<Vec<(Style, String)>> {
     let mark = line.outcome.mark(line.status, "error");
     let mut lines = vec![vec![mark, (PLAIN, format!("  {}", line.url))]];
     lines.extend(line.hops.iter().skip(1).map(|hop| vec![(PLAIN, format!("     → {}", cut(&hop.url)))]));
-    let mut details = vec![outcome::without_url(&line.why, &line.url).unwrap_or(&line.why).to_owned()];
+    let mut details = vec![answer.brief.clone()];
     if let Some(bytes) = line.bytes {
         let indexing = match answer.indexing {
             Preference::Disallow => "not to be indexed",

@@ -16,8 +16,9 @@ use serde::Serialize;
 use url::Url;
 
 use crate::args::{IdentityCall, Online, PageArgs, SignedCheckArgs};
-use crate::fetch::{self, FetchAnswer, FetchLine};
+use crate::fetch::{self, Ask, FetchAnswer, FetchLine};
 use crate::outcome::{self, Outcome};
+use crate::own_site::OwnSite;
 use crate::recorder::{self, Recorder};
 use crate::sanitize::quoted;
 use crate::status::{Status, UsageError, wrong_usage};
@@ -99,13 +100,14 @@ fn check(args: &SignedCheckArgs) -> anyhow::Result<Status> {
             std::thread::sleep(online.delay);
         }
         online::run(online, async |abide, inner| {
-            let client = recorder::client(abide, inner, online, online.output.verbose)?;
+            let own_site = OwnSite::default();
+            let client = recorder::client(abide, inner, online, own_site, online.output.verbose)?;
             let recorder = Recorder::default();
             let sink = |_: &[u8]| ControlFlow::Continue(());
             // One request each: a redirect is an answer, too.
             let options = Options::new().with_redirects(RedirectPolicy::never());
             let FetchAnswer { line, .. } =
-                fetch::ask(&client, url.as_str(), &recorder, options, http::HeaderMap::new(), sink).await;
+                fetch::ask(&client, Ask::get(url.as_str(), options), &recorder, sink).await;
             // Any other status is an answer of the site, if not the one that was hoped for.
             let refuses = |status| matches!(status, 401 | 403 | 405 | 406 | 410 | 429);
             let is_let_in =

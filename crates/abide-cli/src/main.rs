@@ -25,6 +25,7 @@ mod matching;
 mod nearest;
 mod online;
 mod outcome;
+mod own_site;
 mod proxy;
 mod recorder;
 mod robots_texts;
@@ -38,7 +39,8 @@ mod watch;
 use std::borrow::Cow;
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use args::Command;
 use config::one_line;
@@ -49,7 +51,7 @@ fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let cli = match config::parse(std::env::args_os().collect()) {
         Ok(cli) => cli,
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(&with_tip(error)),
     };
     if let Some(output) = cli.output() {
         style::set(output);
@@ -99,6 +101,24 @@ fn refuse(error: &clap::Error) -> ExitCode {
     }
     style::to_stderr(format_args!("{}", one_line(&public(error.render().to_string()))));
     Status::Usage.into()
+}
+
+/// An unknown option gets the one that was probably meant: clap goes by letters alone, and would take
+/// `--depth` for `--delay`.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(guess)) = error.get(ContextKind::InvalidArg) else { return error };
+    let command = args::Cli::command();
+    let is_call = |word: &String| command.find_subcommand(word).is_some();
+    let call = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok()).find(is_call);
+    let Some(call) = call.and_then(|name| command.find_subcommand(name)) else { return error };
+    let options: Vec<&str> = call.get_arguments().filter_map(clap::Arg::get_long).collect();
+    let guess = guess.trim_start_matches('-').split('=').next().unwrap_or_default();
+    if error.kind() == ErrorKind::UnknownArgument
+        && let Some(option) = nearest::option(guess, options.iter().copied())
+    {
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{option}")));
+    }
+    error
 }
 
 /// The message without the user information of the arguments that it repeats.

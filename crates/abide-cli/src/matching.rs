@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use abide_robots::Rules;
+use abide_robots::{RobotsVerdict, Rules};
 use serde::{Deserialize, Serialize};
 
 use crate::args::MatchArgs;
@@ -41,12 +41,16 @@ pub(crate) fn run(args: MatchArgs) -> anyhow::Result<Status> {
 fn one_crawler(rules: &Rules, texts: &[Given<UrlOrPath>], is_json: bool) -> anyhow::Result<Status> {
     input::each(texts, is_json, |text, url| {
         let verdict = rules.verdict(&url.target());
+        let status = Status::of(verdict.is_allowed());
+        if !style::shows(status) {
+            return Ok(status);
+        }
         if is_json {
             style::print_json(&Match::new(Some(public(text).into()), &verdict))?;
         } else {
             style::say_verdict(style::mark(verdict.is_allowed()), &public(text), &verdict.to_string())?;
         }
-        Ok(Status::of(verdict.is_allowed()))
+        Ok(status)
     })
 }
 
@@ -57,18 +61,18 @@ fn several_crawlers(
     texts: &[Given<UrlOrPath>],
     is_json: bool,
 ) -> anyhow::Result<Status> {
-    let columns = || agents.iter().zip(rules);
-    if !is_json {
+    if !is_json && style::shows(Status::Done) {
         let heads = agents.iter().map(|agent| (style::NAME, format!("{agent:<0$}  ", width(agent))));
         style::say(&heads.collect::<Vec<_>>())?;
     }
     input::each(texts, is_json, |text, url| {
-        let target = url.target();
+        let verdicts = rules.iter().map(|rules| rules.verdict(&url.target())).collect::<Vec<_>>();
+        let status = Status::of(verdicts.iter().all(RobotsVerdict::is_allowed));
+        if !style::shows(status) {
+            return Ok(status);
+        }
         let mut row = Vec::new();
-        let mut is_allowed = true;
-        for (agent, rules) in columns() {
-            let verdict = rules.verdict(&target);
-            is_allowed &= verdict.is_allowed();
+        for (agent, verdict) in agents.iter().zip(verdicts) {
             if is_json {
                 let found = Match::new(Some(public(text).into()), &verdict);
                 style::print_json(&AgentMatch { agent, found })?;
@@ -80,7 +84,7 @@ fn several_crawlers(
             row.push((style::PLAIN, public(text).into()));
             style::say(&row)?;
         }
-        Ok(Status::of(is_allowed))
+        Ok(status)
     })
 }
 

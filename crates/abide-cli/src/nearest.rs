@@ -21,6 +21,13 @@ pub(crate) fn to<'w>(text: &str, words: impl IntoIterator<Item = &'w str>) -> Op
     (distance > 0 && distance * 3 <= word.len().max(text.len())).then_some(word)
 }
 
+/// The same for an option: also one of several words, of which the guess has some.
+pub(crate) fn option<'w>(guess: &str, options: impl IntoIterator<Item = &'w str> + Clone) -> Option<&'w str> {
+    let has_word = |option: &&str| guess.split('-').all(|word| option.split('-').any(|own| own == word));
+    let shortest = options.clone().into_iter().filter(has_word).min_by_key(|option| option.len());
+    shortest.or_else(|| to(guess, options))
+}
+
 /// The same for the name of a usage, in a record or a field.
 pub(crate) fn usage(text: &str, field: &str) -> Option<&'static str> {
     let known: &[&str] = match field {

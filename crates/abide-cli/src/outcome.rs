@@ -4,12 +4,14 @@
 //! failure is decided once.
 
 use std::net::IpAddr;
+use std::time::SystemTime;
 
-use abide::{Denied, DeniedKind, Failure};
+use abide::pacing::DeferReason;
+use abide::{Denied, DeniedKind, Failure, Verdict};
 use anstyle::Style;
 use serde::{Deserialize, Serialize};
 
-use crate::sanitize::without_user;
+use crate::sanitize::{wait, without_user};
 use crate::style;
 
 /// The words of the contract.
@@ -82,6 +84,48 @@ pub(crate) fn why(denied: &Denied) -> String {
     match refused_address(denied) {
         Some(address) => format!("{}: {}", without_user(denied.url().as_str()), not_public(address)),
         None => denied.to_string(),
+    }
+}
+
+/// The same in a few words, for a line that begins with the URL: the rule and its line, or what is wrong, and
+/// when to ask again.
+pub(crate) fn brief(denied: &Denied) -> String {
+    let what = match denied.kind() {
+        DeniedKind::Disallowed { verdict } => return rule(verdict),
+        DeniedKind::Deferred { reason } => deferral(reason),
+        DeniedKind::Refusing { by, responses, status, .. } => {
+            let by = by.map(|by| format!(", {}", by.by())).unwrap_or_default();
+            format!("its host refuses this crawler: {responses} × {status} in a row{by}")
+        }
+        _ => cause(denied).unwrap_or_else(|| {
+            let (why, url) = (why(denied), denied.url().as_str());
+            without_url(&why, url).unwrap_or(&why).to_owned()
+        }),
+    };
+    let again = denied.retry_at().and_then(|at| at.duration_since(SystemTime::now()).ok());
+    // Rounded up: never too early.
+    let again = again.map(|time| format!("; again in {}", wait(time.as_millis().div_ceil(1000) as u64)));
+    what + &again.unwrap_or_default()
+}
+
+/// `disallowed by "Disallow: /private/" on line 2`, or what else the verdict is.
+pub(crate) fn rule(verdict: &Verdict) -> String {
+    verdict.rules().map_or_else(|| verdict.to_string(), ToString::to_string)
+}
+
+fn deferral(reason: &DeferReason) -> String {
+    match reason {
+        DeferReason::Backoff { status: Some(status), .. } => format!("its host answered {status}"),
+        DeferReason::Backoff { status: None, .. } => "its host is backed off".to_owned(),
+        DeferReason::Delay { .. } => "others wait for its host before it".to_owned(),
+        DeferReason::InFlight { .. } => "a response of its host is still open".to_owned(),
+        DeferReason::Breaker { cause } => format!("its host is left alone: {cause}"),
+        DeferReason::RateLimit => "its host has few requests left, by its RateLimit fields".to_owned(),
+        DeferReason::Redirect { status, .. } => format!("a {status} redirect asks to wait"),
+        DeferReason::Robots => "its robots.txt has to wait".to_owned(),
+        DeferReason::OtherProcess => "another process sends requests to its host".to_owned(),
+        DeferReason::Store { .. } => "the shared store does not respond".to_owned(),
+        _ => "its host has to wait".to_owned(),
     }
 }
 

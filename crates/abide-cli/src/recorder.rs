@@ -14,6 +14,7 @@ use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, 
 use url::Url;
 
 use crate::args::{HeaderArg, Online};
+use crate::own_site::OwnSite;
 use crate::sanitize::public_url;
 use crate::status::UsageError;
 use crate::style;
@@ -76,6 +77,7 @@ impl Recorder {
 pub(crate) struct Client {
     pub(crate) abide: Abide,
     pub(crate) http: ClientWithMiddleware,
+    pub(crate) own_site: OwnSite,
 }
 
 /// The client with the whole middleware, and a recorder below it. The fields of `--header` are added above,
@@ -85,6 +87,7 @@ pub(crate) fn client(
     abide: Abide,
     inner: reqwest::Client,
     online: &Online,
+    own_site: OwnSite,
     prints_heads: bool,
 ) -> anyhow::Result<Client> {
     let fields = online.headers.iter().map(HeaderArg::field).collect::<Result<Vec<_>, _>>();
@@ -94,7 +97,7 @@ pub(crate) fn client(
     };
     let http = ClientBuilder::new(inner).with_init(with_fields);
     let http = http.with(abide.middleware()).with(Below { prints_heads }).build();
-    Ok(Client { abide, http })
+    Ok(Client { abide, http, own_site })
 }
 
 /// Sees each request as it goes on the wire, and limits its time there.

@@ -99,6 +99,17 @@ pub(crate) fn span(seconds: u64) -> String {
     }
 }
 
+/// A time to wait, to the second as long as that matters: `3 min 20 s`, `2 h 5 min`.
+pub(crate) fn wait(seconds: u64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, 0) => format!("{minutes} min"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, 0, _) => format!("{hours} h"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
 /// `1 page`, `2 pages`.
 pub(crate) fn count(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }

@@ -6,7 +6,7 @@
 
 use std::fmt;
 use std::io::{BufWriter, IsTerminal, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anstyle::{AnsiColor, Style};
@@ -14,6 +14,7 @@ use clap::ColorChoice;
 
 use crate::args::Output;
 use crate::sanitize::{sanitized, write_json};
+use crate::status::Status;
 
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default().bold();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -32,7 +33,7 @@ pub(crate) fn of_status(status: u16) -> Style {
 }
 
 pub(crate) fn set(output: &Output) {
-    IS_QUIET.store(output.quiet, Ordering::Relaxed);
+    QUIET.store(output.quiet, Ordering::Relaxed);
     match output.color {
         // anstream goes by the terminal and by NO_COLOR then.
         ColorChoice::Auto => {}
@@ -48,12 +49,18 @@ pub(crate) fn to_stderr(what: fmt::Arguments<'_>) {
 
 /// A line on standard error that `-q` leaves out: nothing is wrong.
 pub(crate) fn note(what: fmt::Arguments<'_>) {
-    if !IS_QUIET.load(Ordering::Relaxed) {
+    if QUIET.load(Ordering::Relaxed) == 0 {
         to_stderr(what);
     }
 }
 
-static IS_QUIET: AtomicBool = AtomicBool::new(false);
+/// How often `-q` was given.
+static QUIET: AtomicU8 = AtomicU8::new(0);
+
+/// Whether a result is printed that ended so: with `-qq` only what makes the exit status 1.
+pub(crate) fn shows(status: Status) -> bool {
+    status != Status::Done || QUIET.load(Ordering::Relaxed) < 2
+}
 
 /// Output that goes to a file or a pipe, and is written in large pieces.
 struct Buffer {
@@ -118,6 +125,19 @@ pub(crate) fn mention<T: AsRef<str>>(parts: &[(Style, T)]) {
 fn line<T: AsRef<str>>(parts: &[(Style, T)]) -> String {
     parts.iter().map(|(style, text)| format!("{style}{}{style:#}", sanitized(text.as_ref()))).collect()
 }
+
+/// The same, on a second line where one would be longer than [`COLUMNS`].
+pub(crate) fn say_line(mark: Styled<'_>, url: &str, why: &str) -> std::io::Result<()> {
+    let columns = [mark.1, url, why].map(|text| sanitized(text).chars().count()).iter().sum::<usize>() + 4;
+    if columns <= COLUMNS {
+        return say_verdict(mark, url, why);
+    }
+    say(&[mark, (PLAIN, &format!("  {url}"))])?;
+    say(&[(PLAIN, &format!("        {why}"))])
+}
+
+/// As wide as every terminal is.
+pub(crate) const COLUMNS: usize = 80;
 
 /// `deny   /x  disallowed by "Disallow: /x" on line 2`.
 pub(crate) fn say_verdict(mark: Styled<'_>, url: &str, why: &str) -> std::io::Result<()> {

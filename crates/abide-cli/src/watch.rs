@@ -58,9 +58,11 @@ pub(crate) fn run(args: &WatchArgs) -> anyhow::Result<Status> {
         let path = dir.join(file_name(&text.name));
         let now = text.body.as_deref().unwrap_or_default();
         let line = compare(text, last(&path)?.as_deref(), now);
-        status = status.and(Status::of(line.changed != Some(true)));
+        let is_as_before = Status::of(line.changed != Some(true));
+        status = status.and(is_as_before);
         // Shown first: if it can't be printed, the next call finds it again.
-        if args.online.output.json {
+        if !style::shows(is_as_before) {
+        } else if args.online.output.json {
             style::print_json(&line)?;
         } else {
             print(&line, args.online.output.verbose)?;

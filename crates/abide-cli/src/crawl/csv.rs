@@ -16,9 +16,21 @@ pub(crate) struct Csv {
     rows: Writer<std::fs::File>,
 }
 
-/// The keys of `--json`.
-const COLUMNS: [&str; 10] =
-    ["url", "kind", "status", "outcome", "noindex", "ms", "bytes", "final_url", "why", "changed"];
+/// The keys of `--json`; `linked_from` has a space between its URLs.
+const COLUMNS: [&str; 12] = [
+    "url",
+    "kind",
+    "status",
+    "outcome",
+    "noindex",
+    "ms",
+    "bytes",
+    "final_url",
+    "why",
+    "changed",
+    "time",
+    "linked_from",
+];
 
 impl Csv {
     /// A new file, unless the crawl goes on: then rows are added to it.
@@ -48,6 +60,9 @@ impl Csv {
             text(page.final_url.clone()),
             page.why.clone(),
             text(page.changed.map(|changed| changed.to_string())),
+            page.time.clone(),
+            // A URL has no space.
+            page.linked_from.join(" "),
         ])
     }
 

@@ -7,7 +7,7 @@ use std::time::Instant;
 use abide_permissions::{HeadEnd, HeadScanner, Preference, ReadOptions};
 use url::Url;
 
-use crate::crawl::frontier::{Added, Task, UrlKind, known_as, requested};
+use crate::crawl::frontier::{Added, Candidate, Task, UrlKind, known_as, requested};
 use crate::crawl::links::{self, Found, LINKS_MAX};
 use crate::crawl::save::{Body, SITEMAP_MAX};
 use crate::crawl::scope::{LeftOut, Reason};
@@ -15,26 +15,17 @@ use crate::crawl::versions::{self, Version};
 use crate::crawl::{Crawl, sitemap};
 use crate::fetch::FetchAnswer;
 use crate::outcome::Outcome;
-use crate::sanitize::{count, cut, public_url};
+use crate::sanitize::{count, cut, public_url, wait};
 use crate::style;
 
 impl Crawl {
-    pub(super) fn queue(&mut self, url: &Url, depth: u32, kind: UrlKind) -> anyhow::Result<Added> {
-        let added = self.frontier.add(url, depth, kind);
-        self.keep(added, url, depth, kind, 0)
-    }
-
-    /// What is queued stands in the journal.
-    fn keep(
-        &mut self,
-        added: Added,
-        url: &Url,
-        depth: u32,
-        kind: UrlKind,
-        hops: u8,
-    ) -> anyhow::Result<Added> {
+    /// Queues a URL that is new and belongs to the crawl, also in the journal. `from`: what names it, as
+    /// [`requested`] gives it.
+    pub(super) fn queue(&mut self, candidate: Candidate<'_>, from: Option<&Url>) -> anyhow::Result<Added> {
+        let candidate = Candidate { from: from.map(|from| self.frontier.referrer(from)), ..candidate };
+        let added = self.frontier.add(candidate);
         if let Some(journal) = self.journal.as_mut().filter(|_| added == Added::New) {
-            journal.add(url, depth, kind, hops)?;
+            journal.add(candidate, from)?;
         }
         Ok(added)
     }
@@ -49,19 +40,19 @@ impl Crawl {
     ) -> anyhow::Result<bool> {
         let Some(redirect) = answer.redirect.take() else { return Ok(false) };
         let to = with_user_of(&task.url, &redirect.url);
-        let why = &mut answer.line.why;
         if known_as(&to) == known_as(&task.url) {
-            why.push_str(
-                "; it redirects to itself, as pages do that set a cookie first; abide keeps no cookies",
+            answer.add_note(
+                "it redirects to itself, as pages do that set a cookie first; abide keeps no cookies",
             );
             return Ok(false);
         }
         if task.hops >= REDIRECTS_MAX {
-            why.push_str(&format!("; it redirects on, behind {REDIRECTS_MAX} redirects"));
+            answer.add_note(&format!("it redirects on, behind {REDIRECTS_MAX} redirects"));
             return Ok(false);
         }
         if redirect.wait > self.args.max_hold {
-            why.push_str(&format!("; it redirects, not before {} s have passed", redirect.wait.as_secs()));
+            let wait = wait(redirect.wait.as_secs());
+            answer.add_note(&format!("it redirects, and asks to wait {wait} before"));
             answer.is_left = true;
             return Ok(false);
         }
@@ -69,19 +60,25 @@ impl Crawl {
             self.lead(&task.url, &to)?;
         }
         let not_before = (!redirect.wait.is_zero()).then(|| Instant::now() + redirect.wait);
-        let hops = task.hops.saturating_add(1);
-        let added = self.frontier.add_behind(&to, task.depth, task.kind, hops, not_before);
-        let added = self.keep(added, &to, task.depth, task.kind, hops)?;
+        let leads_away = task.kind == UrlKind::Page && !self.frontier.has_host(&to);
+        let candidate = Candidate {
+            url: &to,
+            kind: if leads_away { UrlKind::Link } else { task.kind },
+            depth: task.depth,
+            hops: task.hops.saturating_add(1),
+            not_before,
+            from: None,
+        };
+        let added = self.queue(candidate, Some(&requested(&task.url)))?;
         let to = cut(requested(&to).as_str());
-        answer.line.why.push_str(&match added {
-            Added::New => format!("; it redirects to {to}"),
-            Added::Known => format!("; it redirects to {to}, which is requested once"),
-            Added::Full => format!("; it redirects to {to}, for which there is no room"),
-            Added::Left(Reason::OtherHost) => {
-                format!("; it redirects to {to}, on a host that is not crawled")
-            }
-            Added::Left(_) => format!("; it redirects to {to}, which is left out"),
-        });
+        let becomes = match added {
+            Added::New => "",
+            Added::Known => ", which is requested once",
+            Added::Full => ", for which there is no room",
+            Added::Left(Reason::OtherHost) => ", on a host that is not crawled",
+            Added::Left(_) => ", which is left out",
+        };
+        answer.add_note(&format!("it redirects to {to}{becomes}"));
         if let Added::Left(reason) = added {
             left_out.add(reason, 1);
         }
@@ -114,7 +111,7 @@ impl Crawl {
         if verdict.found.sitemaps.is_empty() && verdict.found.allowed.is_some() {
             // Where most sites have theirs.
             let Ok(guess) = robots.join("/sitemap.xml") else { return Ok(()) };
-            return self.queue(&guess, task.depth, UrlKind::Guess).map(|_| ());
+            return self.queue(Candidate::new(&guess, UrlKind::Guess, task.depth), None).map(|_| ());
         }
         // All of them: a robots.txt of 500 KiB has no more than the queue and its journal can take.
         let sitemaps = verdict.found.sitemaps.iter().filter_map(|text| robots.join(text).ok());
@@ -124,7 +121,10 @@ impl Crawl {
             let text = format_args!("{robots}: {sitemaps} on hosts that are not crawled, such as {first}");
             self.progress.suspended(|| style::note(text));
         }
-        ours.iter().try_for_each(|url| self.queue(&public_url(url), task.depth, UrlKind::Sitemap).map(|_| ()))
+        ours.iter().try_for_each(|url| {
+            let url = public_url(url);
+            self.queue(Candidate::new(&url, UrlKind::Sitemap, task.depth), Some(&robots)).map(|_| ())
+        })
     }
 
     fn queue_found(
@@ -153,16 +153,14 @@ impl Crawl {
     ) -> anyhow::Result<()> {
         let found = match version {
             Some(version) if is_unchanged(answer) => Some(version.found),
-            _ => found(task, answer, body, self.frontier.is_start(task)),
+            _ => found(task, answer, body, self.frontier.is_start(task), self.args.scope.assets),
         };
         if let Some(found) = &found {
             self.queue_found(task, answer, found, left_out)?;
         }
-        let (Some(versions), Some(digest)) = (&mut self.versions, digest(answer, body)) else {
-            return Ok(());
-        };
-        versions
-            .set(&task.url, &Version::new(&answer.validators, task.kind, digest, found.unwrap_or_default()))
+        let versions = self.versions.as_mut().filter(|_| !task.kind.is_checked());
+        let (Some(versions), Some(digest)) = (versions, digest(answer, body)) else { return Ok(()) };
+        versions.set(&task.url, &Version::new(&answer.fields, task.kind, digest, found.unwrap_or_default()))
     }
 
     /// What a sitemap names is as near as what was given, so with `--max-depth 0` exactly that is fetched.
@@ -195,10 +193,12 @@ impl Crawl {
         let url = requested(&task.url);
         let ignores = self.args.ignore_nofollow;
         let (mut pages, mut nofollow) = (found.pages.as_slice(), found.nofollow.as_slice());
+        let mut assets = found.assets.as_slice();
         if !ignores && !answer.may_follow {
             let is_known = answer.follow == Preference::Disallow;
-            left_out.add(if is_known { Reason::Nofollow } else { Reason::UnknownHead }, pages.len());
-            pages = &[];
+            let reason = if is_known { Reason::Nofollow } else { Reason::UnknownHead };
+            left_out.add(reason, pages.len().saturating_add(assets.len()));
+            (pages, assets) = (&[], &[]);
         }
         if !ignores {
             left_out.add(Reason::Nofollow, nofollow.len());
@@ -207,7 +207,8 @@ impl Crawl {
         left_out.add(Reason::Frames, found.frames);
         let depth = task.depth.saturating_add(1);
         let followed = self.queue_all(&url, pages, found.is_cut, depth, UrlKind::Page, left_out)?
-            + self.queue_all(&url, nofollow, false, depth, UrlKind::Page, left_out)?;
+            + self.queue_all(&url, nofollow, false, depth, UrlKind::Page, left_out)?
+            + self.queue_all(&url, assets, false, task.depth, UrlKind::Asset, left_out)?;
         if followed == 0 && self.frontier.is_start(task) && self.args.max_depth != Some(0) {
             self.barren.0 += 1;
             let why = if left_out.is_empty() { "it has no links".to_owned() } else { left_out.text() };
@@ -237,7 +238,11 @@ impl Crawl {
         let mut followed = 0;
         for url in links {
             // A site gives no credentials to send.
-            match self.queue(&public_url(url), depth, kind)? {
+            let url = public_url(url);
+            // A link of a page that leads away is checked, where that is asked for.
+            let leads_away = kind == UrlKind::Page && depth > 0 && !self.frontier.has_host(&url);
+            let kind = if leads_away { UrlKind::Link } else { kind };
+            match self.queue(Candidate::new(&url, kind, depth), Some(of))? {
                 Added::Left(reason) => left_out.add(reason, 1),
                 Added::New | Added::Known | Added::Full => followed += 1,
             }
@@ -286,11 +291,11 @@ fn digest(answer: &FetchAnswer, body: &Body) -> Option<u64> {
 }
 
 /// What a page or a sitemap names. `None`: it is neither.
-fn found(task: &Task, answer: &FetchAnswer, body: &Body, is_start: bool) -> Option<Found> {
+fn found(task: &Task, answer: &FetchAnswer, body: &Body, is_start: bool, has_assets: bool) -> Option<Found> {
     let line = &answer.line;
     // The links of an error page are not the site's.
     let is_page = line.status.is_some_and(|status| (200..300).contains(&status));
-    if line.outcome != Outcome::Fetched || !is_page {
+    if line.outcome != Outcome::Fetched || !is_page || task.kind.is_checked() {
         return None;
     }
     let (url, content_type) = (requested(&task.url), answer.content_type.as_deref());
@@ -298,7 +303,8 @@ fn found(task: &Task, answer: &FetchAnswer, body: &Body, is_start: bool) -> Opti
         return Some(sitemap::of_sitemap(&url, content_type, &body.bytes, SITEMAP_MAX));
     }
     let refresh = answer.refresh.as_deref();
-    is_html(content_type, &body.bytes).then(|| links::of_page(&url, content_type, refresh, &body.bytes))
+    is_html(content_type, &body.bytes)
+        .then(|| links::of_page(&url, content_type, refresh, has_assets, &body.bytes))
 }
 
 /// Whether a page may have links: where its head is read for metas. Of a document of XML its root decides

@@ -10,6 +10,7 @@ use abide::Host as HostName;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
+use crate::crawl::referrers::{Referrer, Referrers, Referring};
 use crate::crawl::scope::{Reason, Scope};
 use crate::sanitize::public_url;
 
@@ -21,6 +22,10 @@ pub(crate) enum UrlKind {
     Sitemap,
     /// A sitemap that nothing names: it may well not be there.
     Guess,
+    /// An image, a style or a script of a page: only checked.
+    Asset,
+    /// A page on a host that is not crawled: only checked.
+    Link,
     /// By the gate, before the others of its site.
     Robots,
 }
@@ -30,12 +35,40 @@ impl UrlKind {
         matches!(self, Self::Sitemap | Self::Guess)
     }
 
+    /// Whether only its status counts: it is asked for with HEAD, and no link of it is followed.
+    pub(crate) fn is_checked(self) -> bool {
+        matches!(self, Self::Asset | Self::Link)
+    }
+
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Page => "page",
             Self::Sitemap | Self::Guess => "sitemap",
+            Self::Asset => "asset",
+            Self::Link => "link",
             Self::Robots => "robots",
         }
+    }
+}
+
+/// A URL that may belong to the crawl, and how the crawl came upon it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Candidate<'a> {
+    pub(crate) url: &'a Url,
+    pub(crate) kind: UrlKind,
+    /// Links from the pages given.
+    pub(crate) depth: u32,
+    /// Redirects that have led here, one behind the other.
+    pub(crate) hops: u8,
+    /// The redirect that has led here asks to wait until then.
+    pub(crate) not_before: Option<Instant>,
+    /// What names it, if it was not given.
+    pub(crate) from: Option<Referrer>,
+}
+
+impl<'a> Candidate<'a> {
+    pub(crate) fn new(url: &'a Url, kind: UrlKind, depth: u32) -> Self {
+        Self { url, kind, depth, hops: 0, not_before: None, from: None }
     }
 }
 
@@ -64,6 +97,8 @@ pub(crate) struct Task {
     pub(crate) hops: u8,
     /// It is not asked for conditionally: what is known of its last version is not enough.
     pub(crate) is_whole: bool,
+    /// It is asked for with GET though it is only checked: HEAD was answered with an error.
+    pub(crate) is_head_in_doubt: bool,
     /// The redirect that has led here asks to wait until then. The rest of the queue goes on meanwhile.
     pub(crate) not_before: Option<Instant>,
 }
@@ -81,8 +116,8 @@ pub(crate) enum Next {
 pub(crate) struct Frontier {
     /// Sorted, because the next host is the one behind the last.
     hosts: BTreeMap<String, HostQueue>,
-    /// A page may be named as a sitemap while it is queued.
-    seen: HashMap<Url, UrlKind>,
+    seen: HashMap<Url, Seen>,
+    referrers: Referrers,
     /// Of the URLs that were seen, together.
     bytes: usize,
     /// New ones for which there was no room.
@@ -96,10 +131,20 @@ pub(crate) struct Frontier {
     pub(crate) pages_running: usize,
 }
 
+/// What is known of a URL.
+#[derive(Debug, Default)]
+struct Seen {
+    /// A page may be named as a sitemap while it is queued.
+    kind: UrlKind,
+    named_by: Referring,
+}
+
 #[derive(Debug, Default)]
 struct HostQueue {
     /// By which limits are kept: without a port.
     name: Option<HostName>,
+    /// Its pages are fetched. URLs of the other hosts are only checked.
+    is_crawled: bool,
     queue: VecDeque<Task>,
     is_busy: bool,
     parked_until: Option<Instant>,
@@ -107,43 +152,41 @@ struct HostQueue {
 }
 
 impl HostQueue {
-    fn of(url: &Url) -> Self {
-        Self { name: HostName::of(url).ok(), ..Self::default() }
+    fn of(url: &Url, is_crawled: bool) -> Self {
+        Self { name: HostName::of(url).ok(), is_crawled, ..Self::default() }
+    }
+}
+
+impl HostQueue {
+    /// The tasks that may be started, each with its place in the queue.
+    fn tasks(&self, may_fetch: bool) -> impl Iterator<Item = (usize, &Task)> {
+        self.queue.iter().enumerate().filter(move |(_, task)| may_fetch || task.kind.is_checked())
     }
 }
 
 impl Frontier {
     /// Nothing to fetch yet; only the hosts of `urls`, and what else `scope` has, will be asked.
     pub(crate) fn new(urls: &[Url], scope: Scope) -> Self {
-        let hosts = urls.iter().map(|url| (host_of(url), HostQueue::of(url))).collect();
+        let hosts = urls.iter().map(|url| (host_of(url), HostQueue::of(url, true))).collect();
         Self { hosts, scope, starts: urls.iter().map(known_as).collect(), ..Self::default() }
     }
 
     /// Queues a URL, unless it is known or does not belong to the crawl. One that is known as a page, and
     /// named as a sitemap now, is read as a sitemap if it is still queued; if it was fetched already, it
     /// stays a page.
-    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: UrlKind) -> Added {
-        self.add_behind(url, depth, kind, 0, None)
-    }
-
-    /// The same for where so many redirects have led, which asks to wait until then.
-    pub(crate) fn add_behind(
-        &mut self,
-        url: &Url,
-        depth: u32,
-        kind: UrlKind,
-        hops: u8,
-        not_before: Option<Instant>,
-    ) -> Added {
+    pub(crate) fn add(&mut self, candidate: Candidate<'_>) -> Added {
+        let Candidate { url, kind, depth, hops, not_before, from } = candidate;
         if !matches!(url.scheme(), "http" | "https") {
             return Added::Left(Reason::Scheme);
         }
-        if !self.has_host(url) {
+        let is_crawled = self.has_host(url);
+        if !is_crawled && !self.scope.has_external(kind) {
             return Added::Left(Reason::OtherHost);
         }
         let known_as = known_as(url);
         if let Some(known) = self.seen.get_mut(&known_as) {
-            let is_new = kind == UrlKind::Sitemap && std::mem::replace(known, kind) != kind;
+            known.named_by.add(from);
+            let is_new = kind == UrlKind::Sitemap && std::mem::replace(&mut known.kind, kind) != kind;
             return if is_new { Added::New } else { Added::Known };
         }
         // What was given is fetched in any case.
@@ -162,11 +205,11 @@ impl Frontier {
             return Added::Full;
         }
         self.bytes = bytes;
-        self.seen.insert(known_as, kind);
-        let queue = &mut self.hosts.entry(host.clone()).or_insert_with(|| HostQueue::of(url)).queue;
+        self.seen.insert(known_as, Seen { kind, named_by: Referring::by(from) });
+        let queue = self.hosts.entry(host.clone()).or_insert_with(|| HostQueue::of(url, is_crawled));
         let mut url = url.clone();
         url.set_fragment(None);
-        queue.push_back(Task {
+        queue.queue.push_back(Task {
             url,
             host,
             depth,
@@ -175,15 +218,27 @@ impl Frontier {
             tries: 0,
             hops,
             is_whole: false,
+            is_head_in_doubt: false,
             not_before,
         });
         Added::New
     }
 
+    /// The page, sitemap or redirect at `url`, as [`requested`] gives it, as one that names other URLs.
+    pub(crate) fn referrer(&mut self, url: &Url) -> Referrer {
+        self.referrers.of(url.as_str())
+    }
+
+    /// The first of those that name `url`, and how many there are.
+    pub(crate) fn named_by(&self, url: &Url) -> (Vec<String>, usize) {
+        let seen = self.seen.get(&known_as(url));
+        seen.map(|seen| self.referrers.names(&seen.named_by)).unwrap_or_default()
+    }
+
     /// Whether the host of `url` is one of ours.
     pub(crate) fn has_host(&self, url: &Url) -> bool {
         let host = host_of(url);
-        self.hosts.contains_key(&host) || self.scope.has_subdomain(&host)
+        self.hosts.get(&host).is_some_and(|host| host.is_crawled) || self.scope.has_subdomain(&host)
     }
 
     /// A URL that an earlier run has dealt with.
@@ -203,27 +258,28 @@ impl Frontier {
 
     /// A start page redirects to `to`, which is one as well, and its host one of ours.
     pub(crate) fn lead(&mut self, to: &Url) {
-        self.hosts.entry(host_of(to)).or_insert_with(|| HostQueue::of(to));
+        self.hosts.entry(host_of(to)).or_insert_with(|| HostQueue::of(to, true)).is_crawled = true;
         self.starts.insert(known_as(to));
     }
 
-    /// The next URL: of the first host behind the last one that has something to do.
-    pub(crate) fn next(&mut self, now: Instant) -> Next {
+    /// The next URL: of the first host behind the last one that has something to do. With `may_fetch` a page
+    /// or a sitemap too, else only one that is checked.
+    pub(crate) fn next(&mut self, now: Instant, may_fetch: bool) -> Next {
         let limit = |host: &HostQueue| self.limits.get(host.name.as_ref()?);
-        let may =
-            |host: &HostQueue| !host.is_busy && !host.is_given_up && limit(host).is_none_or(|left| *left > 0);
+        let may_fetch = |host: &HostQueue| may_fetch && limit(host).is_none_or(|left| *left > 0);
+        let tasks = |host| HostQueue::tasks(host, may_fetch(host));
+        let idle = |(_, host): &(&String, &HostQueue)| !host.is_busy && !host.is_given_up;
         // In turn: the hosts behind the last one, then all from the first on.
         let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
-        let in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts).filter(|(_, host)| may(host));
+        let in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts).filter(idle);
         let mut ready = in_turn.filter(|(_, host)| host.parked_until.is_none_or(|until| until <= now));
         let found = ready.find_map(|(name, host)| {
-            let is_due = |task: &Task| task.not_before.is_none_or(|at| at <= now);
-            Some((name.clone(), host.queue.iter().position(is_due)?))
+            let mut due = tasks(host).filter(|(_, task)| task.not_before.is_none_or(|at| at <= now));
+            Some((name.clone(), due.next()?.0))
         });
         let Some((name, place)) = found else {
-            let waiting = self.hosts.iter().filter(|(_, host)| may(host));
-            let times = waiting.filter_map(|(_, host)| {
-                let first = host.queue.iter().map(|task| task.not_before).min()?;
+            let times = self.hosts.iter().filter(idle).filter_map(|(_, host)| {
+                let first = tasks(host).map(|(_, task)| task.not_before).min()?;
                 // `None` is the least: a URL that may go now waits for its host alone.
                 host.parked_until.max(first)
             });
@@ -232,7 +288,7 @@ impl Frontier {
         self.last = name;
         let Some(host) = self.hosts.get_mut(&self.last) else { return Next::Nothing };
         let Some(mut task) = host.queue.remove(place) else { return Next::Nothing };
-        task.kind = self.seen.get(&known_as(&task.url)).copied().unwrap_or(task.kind);
+        task.kind = self.seen.get(&known_as(&task.url)).map_or(task.kind, |seen| seen.kind);
         host.is_busy = true;
         host.parked_until = None;
         if task.kind == UrlKind::Page {
@@ -283,6 +339,12 @@ impl Frontier {
 
     pub(crate) fn len(&self) -> usize {
         self.hosts.values().map(|host| host.queue.len()).sum()
+    }
+
+    /// Pages that are queued or under way.
+    pub(crate) fn pages(&self) -> usize {
+        let queued = self.hosts.values().flat_map(|host| &host.queue);
+        queued.filter(|task| task.kind == UrlKind::Page).count() + self.pages_running
     }
 
     pub(crate) fn parked(&self, now: Instant) -> usize {
@@ -346,14 +408,18 @@ const BYTES_MAX: usize = 128 * 1024 * 1024;
 mod tests {
     use super::*;
 
+    fn page(url: &Url) -> Candidate<'_> {
+        Candidate::new(url, UrlKind::Page, 0)
+    }
+
     #[test]
     fn a_limit_counts_for_all_ports_of_a_host_together() {
         let urls = ["http://a/", "http://a:8080/"].map(|url| url.parse().unwrap());
         let mut frontier = Frontier::new(&urls, Scope::default());
         frontier.limits.insert(HostName::of(&urls[0]).unwrap(), 1);
-        assert!(urls.iter().all(|url| frontier.add(url, 0, UrlKind::Page) == Added::New));
-        assert!(matches!(frontier.next(Instant::now()), Next::Task(_)));
-        assert!(matches!(frontier.next(Instant::now()), Next::Nothing));
+        assert!(urls.iter().all(|url| frontier.add(page(url)) == Added::New));
+        assert!(matches!(frontier.next(Instant::now(), true), Next::Task(_)));
+        assert!(matches!(frontier.next(Instant::now(), true), Next::Nothing));
     }
 
     #[test]
@@ -377,12 +443,12 @@ mod tests {
     fn what_is_found_of_a_host_that_was_given_up_is_left_for_the_next_run() {
         let [one, two] = ["http://a/1", "http://a/2"].map(|url| url.parse().unwrap());
         let mut frontier = Frontier::new(std::slice::from_ref(&one), Scope::default());
-        assert_eq!(frontier.add(&one, 0, UrlKind::Page), Added::New);
-        let Next::Task(task) = frontier.next(Instant::now()) else { panic!("nothing to do") };
+        assert_eq!(frontier.add(page(&one)), Added::New);
+        let Next::Task(task) = frontier.next(Instant::now(), true) else { panic!("nothing to do") };
         frontier.ended(&task, false);
         frontier.give_up(&task);
-        assert_eq!(frontier.add(&two, 1, UrlKind::Page), Added::New);
-        assert!(matches!(frontier.next(Instant::now()), Next::Nothing));
+        assert_eq!(frontier.add(page(&two)), Added::New);
+        assert!(matches!(frontier.next(Instant::now(), true), Next::Nothing));
         assert_eq!(frontier.left().count(), 1);
     }
 
@@ -391,13 +457,10 @@ mod tests {
         let url = |number: usize| format!("http://a/{number}{}", "x".repeat(40)).parse().unwrap();
         let mut frontier = Frontier::new(&[url(0)], Scope::default());
         frontier.bytes = BYTES_MAX - 100;
-        assert_eq!(
-            (0..9).filter(|number| frontier.add(&url(*number), 1, UrlKind::Page) == Added::New).count(),
-            2
-        );
+        assert_eq!((0..9).filter(|number| frontier.add(page(&url(*number))) == Added::New).count(), 2);
         assert_eq!(frontier.dropped, 7);
         // One that is known already is none of them.
-        assert_eq!(frontier.add(&url(0), 1, UrlKind::Page), Added::Known);
+        assert_eq!(frontier.add(page(&url(0))), Added::Known);
         assert_eq!(frontier.dropped, 7);
     }
 }

@@ -14,7 +14,7 @@ use crate::args::CrawlArgs;
 use crate::crawl::facts::CrawlRequest;
 use crate::crawl::frontier::UrlKind;
 use crate::crawl::page::{Class, Page};
-use crate::crawl::report::{HostLine, Report};
+use crate::crawl::report::{Broken, HostLine, Report};
 use crate::crawl::summary;
 use crate::outcome::Outcome;
 use crate::sanitize::{count, cut, sanitized, span};
@@ -27,12 +27,20 @@ struct Whole<'a> {
     version: &'static str,
     agent: &'a str,
     begun: String,
-    figures: [(String, &'static str); 9],
+    figures: [Figure; 9],
     /// Where they are, in per cent.
     ticks: Vec<(String, String)>,
     lanes: Vec<Lane>,
     /// URLs that are not in the table.
     rest: Option<String>,
+}
+
+/// A number of the crawl.
+struct Figure {
+    value: String,
+    name: &'static str,
+    /// The class of its rows in the table, if that is what is to be looked at.
+    leads_to: Option<&'static str>,
 }
 
 /// One host: everything that it saw, and its card.
@@ -77,9 +85,14 @@ fn outcome(page: &Page) -> (&'static str, String) {
         (Some(Class::Redirected), Some(status)) => ("moved", status.to_string()),
         (Some(_), Some(status)) => ("bad", status.to_string()),
         _ if page.outcome == Outcome::Denied => ("denied", "denied".to_owned()),
-        _ if page.outcome == Outcome::Deferred => ("wait", "deferred".to_owned()),
-        _ => ("bad", page.outcome.as_str().to_owned()),
+        _ => ("lost", page.outcome.as_str().to_owned()),
     }
+}
+
+/// The same of a URL that leads nowhere.
+fn broken_as(broken: &Broken) -> String {
+    let status = broken.status.filter(|_| broken.outcome == Outcome::Fetched);
+    status.map_or_else(|| "failed".to_owned(), |status| status.to_string())
 }
 
 fn size(bytes: &u64) -> DecimalBytes {
@@ -96,20 +109,31 @@ fn title(report: &Report) -> String {
     }
 }
 
-fn figures(report: &Report) -> [(String, &'static str); 9] {
+fn figures(report: &Report) -> [Figure; 9] {
     let gap = report.hosts().filter_map(|host| host.gap_min_ms).min();
-    let sum = |pick: summary::Pick| report.sum(pick).to_string();
+    let gap = gap.map_or_else(|| "–".to_owned(), |gap| format!("{:.2} s", gap as f64 / 1e3));
+    let plain = |value: String, name| Figure { value, name, leads_to: None };
+    let sum = |pick: summary::Pick, name| plain(report.sum(pick).to_string(), name);
+    let failing = |pick: summary::Pick, name, class| {
+        let count = report.sum(pick);
+        Figure { value: count.to_string(), name, leads_to: (count > 0).then_some(class) }
+    };
     [
-        (sum(HostLine::urls), "URLs"),
-        (sum(|host| host.ok + host.unchanged + host.redirected), "pages fetched"),
-        (sum(|host| host.client_errors + host.server_errors), "4xx and 5xx"),
-        (sum(|host| host.denied), "denied by robots.txt"),
-        (sum(|host| host.deferred + host.refused + host.errors), "deferred, refused, failed"),
-        (sum(|host| host.left), "not fetched yet"),
-        (sum(|host| host.requests), "requests"),
-        (gap.map_or_else(|| "–".to_owned(), |gap| format!("{:.2} s", gap as f64 / 1e3)), "shortest delay"),
-        (duration(report.lasted), "duration"),
+        sum(HostLine::urls, "URLs"),
+        sum(|host| host.ok + host.unchanged + host.redirected, "pages fetched"),
+        failing(|host| host.client_errors + host.server_errors, "4xx and 5xx", "bad"),
+        sum(|host| host.denied, "denied by robots.txt"),
+        failing(|host| host.deferred + host.refused + host.errors, "deferred, refused, failed", "lost"),
+        sum(|host| host.left, "not fetched yet"),
+        sum(|host| host.requests, "requests"),
+        plain(gap, "shortest delay"),
+        plain(duration(report.lasted), "duration"),
     ]
+}
+
+/// A URL that leads there where it is clicked on. Only these schemes are crawled; no other becomes a link.
+fn link(url: &str) -> Option<&str> {
+    Some(url).filter(|url| url.starts_with("http://") || url.starts_with("https://"))
 }
 
 fn duration(time: Duration) -> String {
@@ -211,7 +235,9 @@ impl Chart {
 fn tick(seconds: f64) -> (Duration, String) {
     let label = match seconds {
         0.0 => "0".to_owned(),
-        ..60.0 => format!("{seconds} s"),
+        // Its last digit is that of the step: 0.1 three times is 0.30000000000000004.
+        ..1.0 => format!("{seconds:.1} s"),
+        ..60.0 => format!("{seconds:.0} s"),
         _ if seconds % 3600.0 == 0.0 => format!("{:.0} h", seconds / 3600.0),
         _ if seconds % 60.0 == 0.0 => format!("{:.0} min", seconds / 60.0),
         _ => format!("{:.0}:{:02.0} min", (seconds / 60.0).floor(), seconds % 60.0),
@@ -252,6 +278,7 @@ mod tests {
             page.contains("http://a/&#60;script&#62;&#39;&#34;&#38;\\u{1b}\\u{202e} no answer'"),
             "{page}"
         );
+        assert_eq!((link("http://a/"), link("javascript:alert(1)")), (Some("http://a/"), None));
     }
 
     #[test]
@@ -268,7 +295,7 @@ mod tests {
     #[test]
     fn ticks_are_round_and_few() {
         for (seconds, labels) in [
-            (1, &["0", "0.1 s", "0.2 s"][..]),
+            (1, &["0", "0.1 s", "0.2 s", "0.3 s", "0.4 s"][..]),
             (9, &["0", "1 s", "2 s"]),
             (100, &["0", "10 s", "20 s"]),
             (1000, &["0", "2 min", "4 min"]),

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use crate::crawl::facts::Fact;
-use crate::crawl::frontier::{Added, Frontier, UrlKind, known_as, requested};
+use crate::crawl::frontier::{Added, Candidate, Frontier, UrlKind, known_as, requested};
+use crate::crawl::referrers::Referrer;
 use crate::crawl::report::Report;
 use crate::sanitize::public_url;
 use crate::status::UsageError;
@@ -38,6 +39,8 @@ enum JournalEntry {
         #[serde(default)]
         hops: u8,
     },
+    /// What names the URLs that are added from here on; `None`: nothing, they were given.
+    From(Option<Url>),
     Seen(Fact),
 }
 
@@ -45,6 +48,8 @@ enum JournalEntry {
 pub(crate) struct Journal {
     path: PathBuf,
     out: BufWriter<File>,
+    /// What names the URLs that were added last. `None`: this run has added none.
+    from: Option<Option<Referrer>>,
 }
 
 /// What earlier runs have left in the journal of a crawl. To look at it changes nothing.
@@ -128,7 +133,7 @@ impl Past {
             Ok(file)
         });
         let out = BufWriter::new(file.map_err(|error| wrong(&self.path, &error))?);
-        let mut journal = Journal { out, path: self.path.clone() };
+        let mut journal = Journal { out, path: self.path.clone(), from: None };
         if self.whole == 0 {
             journal.write(&JournalEntry::Crawl { version: VERSION, urls: self.names.clone() })?;
             journal.flush()?;
@@ -143,16 +148,19 @@ impl Past {
         let (known, mut leaves_more) = (self.known().unwrap_or_default(), false);
         // Of two that differ in their user information, the first counts.
         let given: HashMap<Url, &Url> = urls.iter().rev().map(|url| (known_as(url), url)).collect();
+        let mut from = None;
         for entry in self.entries {
             match entry {
                 JournalEntry::Start(url) => frontier.lead(&url),
                 JournalEntry::Add { url, .. } if known.get(known_as(&url).as_str()) == Some(&true) => {
                     frontier.know(known_as(&url));
                 }
+                JournalEntry::From(url) => from = url.map(|url| frontier.referrer(&url)),
                 JournalEntry::Add { url, depth, kind, hops } => {
                     let given = given.get(&known_as(&url)).copied().filter(|_| depth == 0);
                     // Each was new once, in this order.
-                    let added = frontier.add_behind(given.unwrap_or(&url), depth, kind, hops, None);
+                    let url = given.unwrap_or(&url);
+                    let added = frontier.add(Candidate { url, kind, depth, hops, not_before: None, from });
                     leaves_more |= added != Added::New;
                 }
                 JournalEntry::Seen(fact) => report.count(fact),
@@ -168,7 +176,13 @@ impl Journal {
         self.write(&JournalEntry::Start(requested(url)))
     }
 
-    pub(crate) fn add(&mut self, url: &Url, depth: u32, kind: UrlKind, hops: u8) -> anyhow::Result<()> {
+    /// A URL is queued. `from`: what names it, written once for all that follow, because it may be long.
+    pub(crate) fn add(&mut self, candidate: Candidate<'_>, from: Option<&Url>) -> anyhow::Result<()> {
+        let Candidate { url, kind, depth, hops, .. } = candidate;
+        if self.from != Some(candidate.from) {
+            self.from = Some(candidate.from);
+            self.write(&JournalEntry::From(from.map(requested)))?;
+        }
         self.write(&JournalEntry::Add { url: requested(url), depth, kind, hops })
     }
 
@@ -227,7 +241,8 @@ mod tests {
         let (store, url) = (directory.path().join("s.redb"), "http://a/".parse().unwrap());
         let past = || Past::of(&store, std::slice::from_ref(&url), false).unwrap();
         let mut journal = past().open().unwrap();
-        journal.add(&url, 0, UrlKind::Page, 0).unwrap();
+        let queued = Candidate::new(&url, UrlKind::Page, 0);
+        journal.add(queued, None).unwrap();
         journal.seen(&Fact::Back(url.clone())).unwrap();
         let path = journal.end(false).unwrap();
         let whole = fs::read(&path).unwrap();
@@ -235,8 +250,9 @@ mod tests {
             fs::write(&path, &whole[..len]).unwrap();
             let lines = whole[..len].iter().filter(|&&byte| byte == b'\n').count();
             assert_eq!(past().known().is_some(), lines > 1, "at {len}");
-            past().open().unwrap().add(&url, 1, UrlKind::Page, 0).unwrap();
-            assert_eq!(past().entries.len(), lines.saturating_sub(1) + 1, "at {len}");
+            past().open().unwrap().add(queued, None).unwrap();
+            // What names it, and itself.
+            assert_eq!(past().entries.len(), lines.saturating_sub(1) + 2, "at {len}");
         }
     }
 }

@@ -23,6 +23,9 @@ pub(crate) struct Found {
     /// Links that say nofollow, ugc or sponsored.
     pub(crate) nofollow: Vec<Url>,
     pub(crate) sitemaps: Vec<Url>,
+    /// Images, styles and scripts, of a crawl that checks them.
+    #[serde(skip)]
+    pub(crate) assets: Vec<Url>,
     /// Sources of frames and targets of refreshes, which are not followed.
     pub(crate) frames: usize,
     /// What stands in the place of a URL and is none.
@@ -38,7 +41,9 @@ pub(crate) struct Found {
 
 impl Found {
     pub(crate) fn len(&self) -> usize {
-        self.pages.len().saturating_add(self.nofollow.len()).saturating_add(self.sitemaps.len())
+        let [pages, nofollow, sitemaps, assets] =
+            [&self.pages, &self.nofollow, &self.sitemaps, &self.assets].map(Vec::len);
+        pages.saturating_add(nofollow).saturating_add(sitemaps).saturating_add(assets)
     }
 
     /// Joins one more with its base, if there is room for both: each of 50,000 links may be short, and their
@@ -56,13 +61,21 @@ impl Found {
     }
 }
 
-/// Links of `a` and `area` elements, in order. `refresh` is the response's header field of that name.
-pub(crate) fn of_page(url: &Url, content_type: Option<&str>, refresh: Option<&str>, html: &[u8]) -> Found {
+/// Links of `a` and `area` elements, in order, and the assets if those count. `refresh` is the response's
+/// header field of that name.
+pub(crate) fn of_page(
+    url: &Url,
+    content_type: Option<&str>,
+    refresh: Option<&str>,
+    has_assets: bool,
+    html: &[u8],
+) -> Found {
     let encoding = encoding_of(content_type, html);
     let html = encoding.decode(html).0;
     // As browsers have it: where no scripts run, what is for that counts, too.
     let unscripted = RefCell::new(String::new());
-    let page = RefCell::new(Page { found: Found::default(), base: None, url, encoding, refresh: false });
+    let page =
+        RefCell::new(Page { found: Found::default(), base: None, url, encoding, refresh: false, has_assets });
     let is_xml = |value: &str| ["/xml", "+xml"].iter().any(|end| value.to_ascii_lowercase().contains(end));
     let html = if content_type.is_some_and(is_xml) { with_end_tags(&html).into() } else { html };
     read(&html, &page, &unscripted);
@@ -82,6 +95,7 @@ struct Page<'a> {
     encoding: &'static Encoding,
     /// A meta leads elsewhere.
     refresh: bool,
+    has_assets: bool,
 }
 
 impl Page<'_> {
@@ -99,6 +113,15 @@ impl Page<'_> {
         if let Some(link) = self.found.join(base, href, self.encoding) {
             let may_follow = abide::link_follow(rel);
             (if may_follow { &mut self.found.pages } else { &mut self.found.nofollow }).push(link);
+        }
+    }
+
+    fn asset(&mut self, src: &str) {
+        let is_some = self.has_assets && !src.trim().is_empty();
+        let base = self.base.as_ref().unwrap_or(self.url);
+        if let Some(asset) = is_some.then(|| self.found.join(base, src, self.encoding)).flatten() {
+            // What stands in the page itself, such as `data:`, is not requested.
+            self.found.assets.extend(Some(asset).filter(|url| matches!(url.scheme(), "http" | "https")));
         }
     }
 
@@ -144,6 +167,16 @@ fn read(html: &str, page: &RefCell<Page<'_>>, unscripted: &RefCell<String>) {
             }
             Ok(())
         }))
+        .append_element_content_handler(element!("img, source, script[src], link[href]", |element| {
+            if !is_template() {
+                let (src, srcset) = (attribute(element, "src"), attribute(element, "srcset"));
+                let is_link = element.tag_name() == "link" && is_asset(&attribute(element, "rel"));
+                let href = if is_link { attribute(element, "href") } else { String::new() };
+                let mut page = page.borrow_mut();
+                [&*src, &*href].into_iter().chain(candidates(&srcset)).for_each(|url| page.asset(url));
+            }
+            Ok(())
+        }))
         .append_element_content_handler(element!("frame[src], iframe[src]", |element| {
             if !is_template() {
                 page.borrow_mut().frame(&attribute(element, "src"));
@@ -161,6 +194,26 @@ fn read(html: &str, page: &RefCell<Page<'_>>, unscripted: &RefCell<String>) {
             Ok(())
         }));
     scan(html.as_bytes(), settings);
+}
+
+/// Whether a `link` is needed to show the page.
+fn is_asset(rel: &str) -> bool {
+    rel.split_ascii_whitespace().any(|name| {
+        ["stylesheet", "icon", "apple-touch-icon", "manifest"].contains(&&*name.to_ascii_lowercase())
+    })
+}
+
+/// The URLs of a `srcset`: each has a width or a density behind it, or a comma.
+fn candidates(srcset: &str) -> impl Iterator<Item = &str> {
+    let mut rest = srcset;
+    std::iter::from_fn(move || {
+        rest = rest.trim_start_matches(|letter: char| letter == ',' || letter.is_ascii_whitespace());
+        let end = rest.find(|letter: char| letter.is_ascii_whitespace()).unwrap_or(rest.len());
+        let (url, behind) = rest.split_at(end);
+        let is_alone = url.ends_with(',');
+        rest = if is_alone { behind } else { behind.split_once(',').map_or("", |(_, next)| next) };
+        (!url.is_empty()).then(|| url.trim_end_matches(','))
+    })
 }
 
 /// Whether a refresh leads to another page: `0; url=/en/`.
@@ -269,7 +322,7 @@ mod tests {
     use super::*;
 
     fn links(content_type: Option<&str>, html: &[u8]) -> Vec<String> {
-        let found = of_page(&"http://a/".parse().unwrap(), content_type, None, html);
+        let found = of_page(&"http://a/".parse().unwrap(), content_type, None, false, html);
         found.pages.into_iter().map(String::from).collect()
     }
 
@@ -317,7 +370,7 @@ mod tests {
     #[test]
     fn a_rel_is_read_as_it_is_meant() {
         let html = b"<a rel='nofollow,x' href=1>1</a><a rel='ugc, y' href=2>2</a><a rel=no&#102;ollow href=3>3</a><a rel=x href=4>4</a>";
-        let found = of_page(&"http://a/".parse().unwrap(), None, None, html);
+        let found = of_page(&"http://a/".parse().unwrap(), None, None, false, html);
         assert_eq!((found.pages.len(), found.nofollow.len()), (1, 3));
     }
 
@@ -331,15 +384,24 @@ mod tests {
             (b"", Some("0;/en/"), 1),
             (b"", Some("5"), 0),
         ] {
-            let found = of_page(&"http://a/".parse().unwrap(), None, refresh, html);
+            let found = of_page(&"http://a/".parse().unwrap(), None, refresh, false, html);
             assert_eq!(found.frames, frames, "{}", String::from_utf8_lossy(html));
         }
     }
 
     #[test]
+    fn what_a_page_is_shown_with_is_an_asset() {
+        let html = b"<link rel='STYLESHEET x' href=1><link rel=next href=no><script src=2></script><img src=3 \
+            srcset='4 2x, 5,6 100w,\n7'><picture><source srcset='8'></picture><img src=data:,x><script>x</script>";
+        let found = of_page(&"http://a/".parse().unwrap(), None, None, true, html);
+        let assets: Vec<&str> = found.assets.iter().map(Url::path).collect();
+        assert_eq!(assets.join(" "), "/1 /2 /3 /4 /5,6 /7 /8");
+    }
+
+    #[test]
     fn a_long_base_fills_no_more_than_there_is_room_for() {
         let html = format!("<base href='/{}/'>{}", "x".repeat(100_000), "<a href=y>y</a>".repeat(LINKS_MAX));
-        let found = of_page(&"http://a/".parse().unwrap(), None, None, html.as_bytes());
+        let found = of_page(&"http://a/".parse().unwrap(), None, None, false, html.as_bytes());
         let bytes: usize = found.pages.iter().map(|url| url.as_str().len()).sum();
         assert!(found.is_cut && bytes <= LINK_BYTES_MAX && !found.pages.is_empty(), "{bytes}");
     }

@@ -12,6 +12,7 @@ mod journal;
 pub(crate) mod links;
 mod page;
 mod progress;
+mod referrers;
 mod report;
 mod save;
 pub(crate) mod scope;
@@ -27,15 +28,16 @@ use std::time::{Duration, Instant, SystemTime};
 use abide::pacing::{WaitRequest, wait_request};
 use abide::{Options, RedirectPolicy, WallMillis};
 use abide_permissions::Preference;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, Method, StatusCode};
 use tokio::task::JoinSet;
 use url::Url;
 
 use crate::args::{CrawlArgs, FailOn, StoreArg};
-use crate::fetch::{self, FetchAnswer};
+use crate::fetch::{self, Ask, FetchAnswer};
 use crate::input::{self, absolute_urls, can_write};
 use crate::json::millis;
 use crate::outcome::Outcome;
+use crate::own_site::OwnSite;
 use crate::recorder::{self, Client, Recorder, Sent};
 use crate::sanitize::{count, public_url};
 use crate::status::{Status, wrong_usage};
@@ -43,9 +45,9 @@ use crate::{online, style};
 use csv::Csv;
 use facts::{CrawlRequest, Fact, OF_PAGE, Stopwatch, Watch};
 use follow::{REDIRECTS_MAX, is_changed, is_unchanged, with_user_of};
-use frontier::{Frontier, Next, Task, UrlKind, known_as, requested};
+use frontier::{Candidate, Frontier, Next, Task, UrlKind, known_as, requested};
 use journal::{Journal, Past};
-use page::{Page, PageRecord};
+use page::{Class, Page, PageRecord};
 use progress::ProgressLine;
 use report::{HostLine, Report};
 use save::{Body, Save};
@@ -69,10 +71,11 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
     let call = async |abide, inner| {
         // First, because what is wrong with its header fields is to leave nothing behind.
-        let client = recorder::client(abide, inner, &args.online, false)?;
+        let own_site = OwnSite::new(&args.own_site, urls.clone(), &args.online)?;
+        let client = recorder::client(abide, inner, &args.online, own_site, false)?;
         let mut crawl = Crawl::new(args, &urls, client, watch)?;
         for url in &urls {
-            _ = crawl.queue(url, 0, UrlKind::Page)?;
+            _ = crawl.queue(Candidate::new(url, UrlKind::Page, 0), None)?;
         }
         crawl.flush()?;
         let listed = input::each(&given, online.output.json, |_, _| Ok(Status::Done))?;
@@ -174,7 +177,7 @@ impl Crawl {
         Ok(Self {
             client,
             report,
-            progress: ProgressLine::new(args.max_pages, args.online.output.quiet),
+            progress: ProgressLine::new(args.max_pages, args.online.output.quiet > 0),
             running: JoinSet::new(),
             in_flight: HashMap::new(),
             fetched: 0,
@@ -221,12 +224,12 @@ impl Crawl {
     /// Starts what may start. If nothing may for now, until when.
     fn dispatch(&mut self) -> Option<Instant> {
         loop {
-            let full = self.running.len() >= usize::from(self.args.online.concurrency);
-            // Pages under way count too, or as many more than allowed would be fetched.
-            if full || self.fetched + self.frontier.pages_running >= self.args.max_pages {
+            if self.running.len() >= usize::from(self.args.online.concurrency) {
                 return None;
             }
-            match self.frontier.next(Instant::now()) {
+            // Pages under way count too, or as many more than allowed would be fetched.
+            let may_fetch = self.fetched + self.frontier.pages_running < self.args.max_pages;
+            match self.frontier.next(Instant::now(), may_fetch) {
                 Next::Task(task) => self.start_or_park(task),
                 Next::Parked(until) => return Some(until),
                 Next::Nothing => return None,
@@ -261,15 +264,21 @@ impl Crawl {
         let redirects = RedirectPolicy::default().with_hops_max(0).with_response_at_limit(true);
         let options = Options::new().with_redirects(redirects);
         let mut body = Body::of(task.kind);
-        let version = self.versions.as_ref().and_then(|versions| versions.get(&task.url));
-        // A page that is to be saved is needed whole, unless only what has changed is wanted.
-        let is_whole = task.is_whole || self.args.save.is_some() && !self.args.changed;
+        let is_checked = task.kind.is_checked();
+        let version = self.versions.as_ref().filter(|_| !is_checked);
+        let version = version.and_then(|versions| versions.get(&task.url));
+        // A page that is to be saved is needed whole, unless only what has changed is wanted; and so is one
+        // whose assets are checked, which are not kept with its version.
+        let is_whole =
+            task.is_whole || self.args.scope.assets || self.args.save.is_some() && !self.args.changed;
+        let method = if is_checked && !task.is_head_in_doubt { Method::HEAD } else { Method::GET };
         let condition = version.as_ref().filter(|_| !is_whole).map(|version| version.condition(task.kind));
         let condition = condition.unwrap_or_default();
         let client = self.client.clone();
         self.running.spawn(async move {
             let sink = |chunk: &[u8]| body.push(chunk);
-            let asked = fetch::ask(&client, task.url.as_str(), &recorder, options, condition, sink);
+            let request = Ask { url: task.url.as_str(), method, options, fields: condition };
+            let asked = fetch::ask(&client, request, &recorder, sink);
             let answer = OF_PAGE.scope((), asked).await;
             Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body, version }
         });
@@ -284,6 +293,9 @@ impl Crawl {
                 self.log(Fact::Unsent(host))?;
             }
         }
+        if let Some(hint) = self.client.own_site.hint(&answer.line) {
+            self.progress.suspended(|| style::note(format_args!("{hint}")));
+        }
         let comes_again = self.comes_again(&task, &mut answer)?;
         let mut left_out = LeftOut::default();
         let is_followed = !comes_again && self.follow(&task, &mut answer, &mut left_out)?;
@@ -297,16 +309,15 @@ impl Crawl {
         answer.changed = is_changed(version.as_ref(), &answer, &body);
         let ms = sent.last().map(|last| millis(ended.saturating_duration_since(last.at)));
         let mut record = PageRecord::new(&task, &answer, ms);
-        self.show(&record.page)?;
+        record.page.linked_from = self.frontier.named_by(&task.url).0;
+        self.show(&record, &answer.brief)?;
         record.cut();
         self.queue_sitemaps(&task, &answer)?;
         self.take_in(&task, &answer, &body, version, &mut left_out)?;
         record.left_out = left_out;
         self.list(&task, &answer, &record.page, &body)?;
-        match task.kind {
-            UrlKind::Page => self.fetched += usize::from(is_counted),
-            _ => self.sitemaps -= usize::from(is_followed),
-        }
+        self.fetched += usize::from(is_counted && task.kind == UrlKind::Page);
+        self.sitemaps -= usize::from(is_followed && task.kind.is_sitemap());
         let done = Fact::Done(Box::new(record));
         if answer.is_left {
             self.leaves_more = true;
@@ -369,6 +380,9 @@ impl Crawl {
             // RFC 9112 §9.3.1: a server may close an idle connection while a request is on its way there.
             return self.put_back(Task { tries: 1, ..task.clone() }, Duration::ZERO);
         }
+        if is_head_in_doubt(task, answer) {
+            return self.put_back(Task { is_head_in_doubt: true, ..task.clone() }, Duration::ZERO);
+        }
         if let Some(redirect) = &answer.redirect
             && known_as(&redirect.url) == known_as(&task.url)
             && requested(&redirect.url) != requested(&task.url)
@@ -408,16 +422,16 @@ impl Crawl {
     }
 
     /// With `--json` each page as it comes, and with `-v` a line for it.
-    fn show(&self, page: &Page) -> anyhow::Result<()> {
-        let (output, only_changed) = (&self.args.online.output, self.args.changed);
-        if only_changed && !page.is_news() {
+    fn show(&self, record: &PageRecord, brief: &str) -> anyhow::Result<()> {
+        let (output, only_changed, page) = (&self.args.online.output, self.args.changed, &record.page);
+        if only_changed && !page.is_news() || !style::shows(Status::of(!self.is_failure(record))) {
             return Ok(());
         }
         self.progress.suspended(|| {
             if output.json {
                 style::print_json(page)
             } else if output.verbose || only_changed {
-                summary::print_page(page)
+                summary::print_page(page, brief)
             } else {
                 Ok(())
             }
@@ -457,14 +471,17 @@ impl Crawl {
         }
         self.frontier.left().for_each(|task| self.report.left(task));
         self.report.end(&self.client.abide, self.time.at(Instant::now()));
+        self.report.link(&self.frontier);
         let drawn = self.args.report.as_ref().map_or(Ok(()), |path| {
             std::fs::write(path, html::page(&self.report, &self.args)?)
                 .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))
         });
-        let printed = if self.args.online.output.json {
-            summary::print_json(&self.report)
-        } else {
-            summary::print(&self.report)
+        let status = Status::of(self.report.hosts().all(|host| self.failures(host) == 0));
+        let shows = |host: &HostLine| style::shows(Status::of(self.failures(host) == 0));
+        let printed = match self.args.online.output.json {
+            _ if !style::shows(status) => Ok(()),
+            true => summary::print_json(&self.report, shows),
+            false => summary::print(&self.report, shows),
         };
         let is_finished = is_whole && in_flight.is_empty() && self.frontier.len() == 0 && !self.leaves_more;
         let logged = logged.and(self.versions.as_mut().map_or(Ok(()), Versions::flush));
@@ -476,7 +493,10 @@ impl Crawl {
                     "; a Redis store keeps robots.txt and backoffs, and not what is left: the next call starts again"
                         .to_owned()
                 }
-                (None, _) => String::new(),
+                (None, _) => {
+                    "; nothing is kept of it: with --store redb:crawl.redb the same call goes on where it ended"
+                        .to_owned()
+                }
             };
             style::to_stderr(format_args!("interrupted{next}"));
         } else if let (Some(path), false) = (&path, is_finished) {
@@ -492,27 +512,46 @@ impl Crawl {
             style::to_stderr(format_args!("the queue was full: {dropped} links were left out"));
         }
         // What could not be written is reported last, so that everything else is reported too.
-        printed.and(drawn).and(logged).map(|()| Status::of(!self.has_failed()))
+        printed.and(drawn).and(logged).map(|()| status)
     }
 
-    /// What the site disallows and what it answers is no failure, unless `--fail-on` says so.
-    fn has_failed(&self) -> bool {
-        let failures = |host: &HostLine| {
-            let held = usize::from(host.refusing.is_some());
-            let always = host.errors + host.refused + host.deferred + host.unreachable + held;
-            let asked = self.args.fail_on.iter().map(|what| match what {
-                FailOn::Denied => host.denied,
-                FailOn::ClientErrors => host.client_errors,
-                FailOn::ServerErrors => host.server_errors,
-            });
-            always + asked.sum::<usize>()
-        };
-        self.report.sum(failures) > 0
+    /// What makes the exit status 1. What the site disallows and what it answers is no failure, unless
+    /// `--fail-on` says so.
+    fn failures(&self, host: &HostLine) -> usize {
+        let held = usize::from(host.refusing.is_some());
+        let always = host.errors + host.refused + host.deferred + host.unreachable + held;
+        let asked = self.args.fail_on.iter().map(|what| match what {
+            FailOn::Denied => host.denied,
+            FailOn::ClientErrors => host.client_errors,
+            FailOn::ServerErrors => host.server_errors,
+        });
+        always + asked.sum::<usize>()
+    }
+
+    /// Whether this page is one of them.
+    fn is_failure(&self, record: &PageRecord) -> bool {
+        let (page, asked) = (&record.page, |what| self.args.fail_on.contains(&what));
+        match page.outcome {
+            Outcome::Error | Outcome::Refused | Outcome::Deferred => true,
+            Outcome::Denied => record.is_unreachable() || asked(FailOn::Denied),
+            Outcome::Allowed | Outcome::Fetched => match page.class() {
+                Some(Class::ClientError) => asked(FailOn::ClientErrors),
+                Some(Class::ServerError) => asked(FailOn::ServerErrors),
+                _ => false,
+            },
+        }
     }
 }
 
 fn is_new_sitemap(task: &Task) -> bool {
     task.kind.is_sitemap() && task.deferrals == 0
+}
+
+/// Whether a HEAD was answered with an error: many servers answer so though the page is there.
+fn is_head_in_doubt(task: &Task, answer: &FetchAnswer) -> bool {
+    let is_error = answer.line.status.is_some_and(|status| status >= 400 && !is_throttle(status));
+    let is_site = answer.line.outcome == Outcome::Fetched;
+    task.kind.is_checked() && !task.is_head_in_doubt && is_site && is_error
 }
 
 /// By the status alone: for how long is known to the pacer.

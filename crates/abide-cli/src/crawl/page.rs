@@ -38,6 +38,12 @@ pub(crate) struct Page {
     /// Whether it is another than in an earlier crawl with this store; `None`: it was in none.
     #[serde(default)]
     pub(crate) changed: Option<bool>,
+    /// When its last request left, or when it was decided that none does.
+    #[serde(default)]
+    pub(crate) time: String,
+    /// The first of the pages, sitemaps and redirects that name it.
+    #[serde(default)]
+    pub(crate) linked_from: Vec<String>,
 }
 
 /// What a response comes to, by its status.
@@ -68,6 +74,12 @@ impl Page {
     /// It is new, or has changed since an earlier crawl.
     pub(crate) fn is_news(&self) -> bool {
         self.outcome == Outcome::Fetched && self.changed != Some(false)
+    }
+
+    /// Its site has no such page, or gave none: a link that leads here is to be mended.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.outcome == Outcome::Error
+            || matches!(self.class(), Some(Class::ClientError | Class::ServerError))
     }
 
     /// `None`: there was no whole response.
@@ -133,6 +145,8 @@ impl PageRecord {
             answers: line.answers.clone(),
             refusal: line.refusal.clone(),
             changed: answer.changed,
+            time: line.time.clone(),
+            linked_from: Vec::new(),
         };
         let cause = (line.outcome != Outcome::Fetched).then(|| cause(task, answer));
         let stated = line.permissions.iter().flat_map(|tags| &tags.stated).map(|name| (*name).to_owned());
@@ -142,6 +156,12 @@ impl PageRecord {
             if task.kind == UrlKind::Page { stated.chain(reserved).collect() } else { Vec::new() };
         let is_guess = task.kind == UrlKind::Guess;
         Self { page, cause, permissions, left_out: LeftOut::default(), is_guess }
+    }
+
+    /// It was denied because there is no robots.txt that could allow it.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        let cause = self.cause.as_ref().filter(|_| self.page.outcome == Outcome::Denied);
+        cause.is_some_and(|cause| cause.line.is_none())
     }
 
     /// Drops what no report counts, and what does not fit a line of the journal: a site may state more than

@@ -44,7 +44,9 @@ impl ProgressLine {
             }
         }
         self.0.set_position(fetched as u64);
-        let len = self.0.length().unwrap_or_default();
+        // What is known so far, as far as it may be fetched.
+        let known = fetched.saturating_add(frontier.pages());
+        let len = self.0.length().unwrap_or_default().min(known as u64);
         let (bar, rate) = (bar(fetched as u64, len), self.0.per_sec());
         let elapsed = span(self.0.elapsed().as_secs());
         // How far it is, and how fast, come first: on a narrow terminal the beginning is what is left.

@@ -12,7 +12,7 @@ use serde::Serialize;
 use url::Url;
 
 use crate::crawl::facts::{BackoffSpan, CrawlRequest, Fact, Hold};
-use crate::crawl::frontier::{Task, UrlKind};
+use crate::crawl::frontier::{Frontier, Task, UrlKind};
 use crate::crawl::page::{Class, Page, PageRecord};
 use crate::crawl::scope::LeftOut;
 use crate::json::{millis, rfc3339, source_name};
@@ -26,10 +26,35 @@ pub(crate) struct Report {
     /// For the table of the HTML report, if there is to be one, in the order in which they came.
     pub(crate) pages: Vec<Page>,
     keeps_pages: bool,
+    /// URLs that are broken, in the order in which that was found.
+    pub(crate) broken: Vec<Broken>,
     pub(crate) interrupted: bool,
     /// An earlier run has begun it.
     pub(crate) is_going_on: bool,
     pub(crate) lasted: Duration,
+}
+
+/// A URL that leads nowhere, with what names it.
+#[derive(Debug, Serialize)]
+pub(crate) struct Broken {
+    pub(crate) url: String,
+    pub(crate) status: Option<u16>,
+    pub(crate) outcome: Outcome,
+    pub(crate) why: String,
+    pub(crate) kind: UrlKind,
+    /// The first of the pages, sitemaps and redirects that name it; none for a URL that was given.
+    pub(crate) linked_from: Vec<String>,
+    /// How many there are.
+    pub(crate) links: usize,
+}
+
+impl Broken {
+    fn new(page: &Page) -> Self {
+        let linked_from = page.linked_from.clone();
+        let (url, why) = (page.url.clone(), page.why.clone());
+        let (status, outcome, kind, links) = (page.status, page.outcome, page.kind, linked_from.len());
+        Self { url, status, outcome, why, kind, linked_from, links }
+    }
 }
 
 /// One host; one line of `--json`.
@@ -87,6 +112,8 @@ pub(crate) struct HostLine {
     pub(crate) unchanged: usize,
     /// It has refused so many requests in a row that it was held.
     pub(crate) refusing: Option<Hold>,
+    /// Images, styles, scripts and links to it that were only checked; each counts by its outcome, too.
+    pub(crate) checked: usize,
     #[serde(skip)]
     pub(crate) drawn: Vec<CrawlRequest>,
     #[serde(skip)]
@@ -233,9 +260,13 @@ impl Report {
             Some(Class::ServerError) => host.server_errors += 1,
             None => {}
         }
+        host.checked += usize::from(page.kind.is_checked());
         host.bytes = host.bytes.saturating_add(page.bytes.unwrap_or(0));
         host.kept_back(&record);
         host.permitted(&record);
+        if page.is_broken() && self.broken.len() < BROKEN_MAX {
+            self.broken.push(Broken::new(page));
+        }
         if self.keeps_pages && self.pages.len() < PAGES_MAX {
             self.pages.push(record.page);
         }
@@ -260,6 +291,18 @@ impl Report {
         for host in self.hosts.values_mut() {
             host.measure_gaps();
             host.know_robots(abide);
+        }
+    }
+
+    /// Completes what names the broken URLs: more pages may have been read since.
+    pub(crate) fn link(&mut self, frontier: &Frontier) {
+        for broken in &mut self.broken {
+            let Ok(url) = broken.url.parse() else { continue };
+            let (first, links) = frontier.named_by(&url);
+            // An earlier run has read pages that this one has not.
+            if links >= broken.links {
+                (broken.linked_from, broken.links) = (first, links);
+            }
         }
     }
 
@@ -291,6 +334,11 @@ impl HostLine {
     /// The URLs that were to be fetched, each with one outcome.
     pub(crate) fn urls(&self) -> usize {
         self.fetched + self.sitemaps + self.denied + self.deferred + self.refused + self.errors + self.left
+    }
+
+    /// No page of it was to be fetched: others link to it, or take images, styles or scripts from it.
+    pub(crate) fn is_only_checked(&self) -> bool {
+        self.checked > 0 && self.urls() == self.checked && self.refusing.is_none()
     }
 
     /// One that extends the backoff in force is the same backoff.
@@ -335,7 +383,7 @@ impl HostLine {
         let (page, Some(cause)) = (&record.page, &record.cause) else { return };
         let (outcome, text, host) = (page.outcome, cause.text.clone(), cause.host.clone());
         if outcome == Outcome::Denied {
-            self.unreachable += usize::from(cause.line.is_none());
+            self.unreachable += usize::from(record.is_unreachable());
             Tally::count(&mut self.denied_by, Denial { rule: text, line: cause.line, host }, None);
         } else if outcome != Outcome::Deferred {
             let example = Some(page.url.clone());
@@ -363,6 +411,8 @@ impl HostLine {
 
 /// Rows of the table that is searched: some 200 bytes each.
 const PAGES_MAX: usize = 100_000;
+/// Broken URLs that are listed; all are counted.
+const BROKEN_MAX: usize = 10_000;
 /// Requests that are kept in detail, for the timeline: about 200 bytes each, and what a browser can draw.
 const DRAWN_MAX: usize = 20_000;
 /// Of one host, for the report: more is not readable.

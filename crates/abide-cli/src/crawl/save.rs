@@ -8,6 +8,8 @@ use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use http::HeaderValue;
+use http::header::SET_COOKIE;
 use serde::{Deserialize, Serialize};
 
 use crate::crawl::frontier::{UrlKind, known_as};
@@ -23,7 +25,7 @@ pub(crate) struct Save {
     count: u64,
 }
 
-/// One line of `index.jsonl`: that of `abide fetch --json`, and the file.
+/// One line of `index.jsonl`: that of `abide fetch --json`, the file, and the header fields.
 #[derive(Debug, Serialize)]
 struct SavedPage<'a> {
     file: Option<String>,
@@ -32,6 +34,8 @@ struct SavedPage<'a> {
     saved: usize,
     #[serde(flatten)]
     line: &'a FetchLine,
+    /// Those of the response, in order, each a pair; none that sets a cookie.
+    headers: Vec<(&'a str, String)>,
 }
 
 impl Save {
@@ -59,7 +63,9 @@ impl Save {
         let is_fetched = answer.line.outcome == Outcome::Fetched;
         let file = is_fetched.then(|| self.keep(extension(content_type), &body.bytes)).transpose()?;
         let saved = file.as_ref().map_or(0, |_| body.bytes.len());
-        let entry = SavedPage { file, content_type, saved, line: &answer.line };
+        let fields = answer.fields.iter().filter(|(name, _)| *name != SET_COOKIE);
+        let headers = fields.map(|(name, value)| (name.as_str(), text(value))).collect();
+        let entry = SavedPage { file, content_type, saved, line: &answer.line, headers };
         let mut write = || {
             write_json(&mut self.index, &entry)?;
             self.index.write_all(b"\n")?;
@@ -95,7 +101,12 @@ pub(crate) struct Body {
 
 impl Body {
     pub(crate) fn of(kind: UrlKind) -> Self {
-        Self { bytes: Vec::new(), max: if kind.is_sitemap() { SITEMAP_MAX } else { BODY_MAX } }
+        let max = match kind {
+            _ if kind.is_sitemap() => SITEMAP_MAX,
+            _ if kind.is_checked() => 0,
+            _ => BODY_MAX,
+        };
+        Self { bytes: Vec::new(), max }
     }
 
     /// What is beyond the limit need not be read.
@@ -142,6 +153,11 @@ fn reopen(index: &Path, known: &HashMap<String, bool>) -> io::Result<Option<(Fil
     file.set_len(whole)?;
     file.seek(SeekFrom::End(0))?;
     Ok(Some((file, count)))
+}
+
+/// Bytes that are no UTF-8 become replacement characters.
+fn text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
 /// For those who open the file by hand.

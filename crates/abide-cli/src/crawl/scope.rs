@@ -134,8 +134,13 @@ impl Scope {
         self.depth_max.is_some_and(|max| depth > max)
     }
 
-    /// Whether the options leave this page of a host of ours out. Sitemaps are read whatever pages are
-    /// wanted.
+    /// Whether a URL of this kind may be on a host that is not crawled.
+    pub(crate) fn has_external(&self, kind: UrlKind) -> bool {
+        self.args.external && kind.is_checked()
+    }
+
+    /// Whether the options leave this URL out. Sitemaps are read whatever pages are wanted, and what is only
+    /// checked need not lie where the pages do.
     pub(crate) fn excludes(&self, url: &Url, kind: UrlKind) -> bool {
         let ScopeArgs { prefix, include, exclude, .. } = &self.args;
         if kind.is_sitemap() || prefix.is_empty() && include.is_empty() && exclude.is_empty() {
@@ -145,8 +150,9 @@ impl Scope {
         let target = target(&url);
         let is_within = |prefix: &Url| is_same_site(prefix, &url) && target.starts_with(self::target(prefix));
         let matches = |glob: &Glob| glob.matches(target.as_bytes());
-        let is_wanted = (prefix.is_empty() || prefix.iter().any(is_within))
-            && (include.is_empty() || include.iter().any(matches));
+        let is_wanted = kind.is_checked()
+            || (prefix.is_empty() || prefix.iter().any(is_within))
+                && (include.is_empty() || include.iter().any(matches));
         !is_wanted || exclude.iter().any(matches)
     }
 

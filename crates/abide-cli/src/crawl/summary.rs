@@ -6,14 +6,14 @@ use serde_json::{Map, Value};
 
 use crate::crawl::facts::Hold;
 use crate::crawl::page::Page;
-use crate::crawl::report::{Denial, FailureCause, HostLine, Report, Tally};
+use crate::crawl::report::{Broken, Denial, FailureCause, HostLine, Report, Tally};
 use crate::outcome::Outcome;
 use crate::sanitize::{count, cut, span};
 use crate::style::{self, PLAIN};
 
-/// An object per host, then one for the whole crawl.
-pub(crate) fn print_json(report: &Report) -> anyhow::Result<()> {
-    report.hosts().try_for_each(style::print_json)?;
+/// An object per host of those to show, then one for the whole crawl.
+pub(crate) fn print_json(report: &Report, shows: impl Fn(&HostLine) -> bool) -> anyhow::Result<()> {
+    report.hosts().filter(|host| shows(host)).try_for_each(style::print_json)?;
     style::print_json(&whole(report)?)
 }
 
@@ -25,35 +25,81 @@ fn whole(report: &Report) -> anyhow::Result<Value> {
     line.insert("urls".to_owned(), report.sum(HostLine::urls).into());
     line.insert("seconds".to_owned(), (report.lasted.as_millis() as f64 / 1e3).into());
     line.insert("interrupted".to_owned(), report.interrupted.into());
+    line.insert("broken".to_owned(), serde_json::to_value(&report.broken)?);
     Ok(line.into())
 }
 
 /// Of the keys of a host; `urls` is not one of them.
 const SUMS: &str = "requests urls fetched ok redirected client_errors server_errors denied deferred refused errors left sitemaps noindex \
-    bytes unchanged";
+    bytes unchanged checked";
 
-/// `200  http://a.example/x  120 ms  345 bytes`.
-pub(crate) fn print_page(page: &Page) -> anyhow::Result<()> {
-    let mut text = format!("  {}", page.url);
-    text.extend(page.moved_to().map(|to| format!(" → {to}")));
+/// `200  http://a.example/x  120 ms  345 bytes`. `brief`: why it was not fetched.
+pub(crate) fn print_page(page: &Page, brief: &str) -> anyhow::Result<()> {
+    let (colour, mark) = page.outcome.mark(page.status, "failed");
+    let moved_to = page.moved_to().filter(|_| page.outcome == Outcome::Fetched);
+    let url = moved_to.map_or_else(|| page.url.clone(), |to| format!("{} → {to}", page.url));
+    let mut facts = Vec::new();
     if page.outcome == Outcome::Fetched {
-        text.extend(page.ms.map(|ms| format!("  {ms} ms")));
-        text.extend(page.bytes.map(|bytes| format!("  {bytes} bytes")));
-        text.push_str(if page.noindex == Some(true) { "  noindex" } else { "" });
+        facts.extend(page.ms.map(|ms| format!("{ms} ms")));
+        facts.extend(page.bytes.map(|bytes| format!("{bytes} bytes")));
+        facts.extend((page.noindex == Some(true)).then(|| "noindex".to_owned()));
     } else {
-        text.push_str(&format!("  {}", cut(page.reason())));
+        facts.push(cut(brief));
     }
-    Ok(style::say(&[page.outcome.mark(page.status, "failed"), (PLAIN, text)])?)
+    Ok(style::say_line((colour, &mark), &url, &facts.join("  "))?)
 }
 
-pub(crate) fn print(report: &Report) -> anyhow::Result<()> {
-    for host in report.hosts() {
+/// The hosts to show, the broken links, and the whole crawl.
+pub(crate) fn print(report: &Report, shows: impl Fn(&HostLine) -> bool) -> anyhow::Result<()> {
+    for host in report.hosts().filter(|host| !host.is_only_checked() && shows(host)) {
         style::say(&[(style::NAME, &host.host)])?;
-        for line in lines(host) {
-            style::say(&[(PLAIN, "  "), (PLAIN, &line)])?;
+        lines(host).iter().try_for_each(|line| say_indented(line))?;
+    }
+    let others: Vec<&HostLine> = report.hosts().filter(|host| host.is_only_checked()).collect();
+    if !others.is_empty() {
+        let sum = |pick: Pick| others.iter().map(|host| pick(host)).sum();
+        let (urls, hosts) = (count(sum(HostLine::urls), "URL"), count(others.len(), "other host"));
+        say_indented(&format!("{urls} checked on {hosts}: {}", outcomes(sum)))?;
+    }
+    print_broken(&report.broken)?;
+    let options = textwrap::Options::new(style::COLUMNS).subsequent_indent("      ");
+    textwrap::wrap(&total(report), options).iter().try_for_each(|line| Ok(style::say(&[(PLAIN, line)])?))
+}
+
+/// Each with the pages that name it.
+fn print_broken(broken: &[Broken]) -> anyhow::Result<()> {
+    if !broken.is_empty() {
+        style::say(&[(style::NAME, format!("{}:", count(broken.len(), "broken link")))])?;
+    }
+    for Broken { url, status, outcome, why, linked_from, links, .. } in broken.iter().take(BROKEN_SHOWN_MAX) {
+        style::say(&[
+            (PLAIN, "  ".to_owned()),
+            outcome.mark(*status, "failed"),
+            (PLAIN, format!("  {}", cut(url))),
+        ])?;
+        if *outcome != Outcome::Fetched {
+            say_indented(&format!("     {}", cut(why)))?;
+        }
+        for page in linked_from {
+            style::say(&[(PLAIN, format!("       on {}", cut(page)))])?;
+        }
+        let more = links.saturating_sub(linked_from.len());
+        if more > 0 {
+            style::say(&[(PLAIN, format!("       and on {}", count(more, "other page")))])?;
         }
     }
-    Ok(style::say(&[(PLAIN, &total(report))])?)
+    let more = broken.len().saturating_sub(BROKEN_SHOWN_MAX);
+    if more > 0 {
+        style::say(&[(PLAIN, format!("  and {more} more, which --json, --csv and --report list"))])?;
+    }
+    Ok(())
+}
+
+/// A line below a name, on as many as it takes.
+fn say_indented(line: &str) -> anyhow::Result<()> {
+    let options = textwrap::Options::new(style::COLUMNS).break_words(false);
+    let options = options.initial_indent("  ").subsequent_indent("      ");
+    textwrap::wrap(line, options).iter().try_for_each(|line| Ok(style::say(&[(PLAIN, line)])?))
 }
 
 pub(crate) fn total(report: &Report) -> String {
@@ -190,5 +236,7 @@ fn list(what: &str, items: impl Iterator<Item = String>) -> Option<String> {
     (!items.is_empty()).then_some(text)
 }
 
+/// Of broken links.
+const BROKEN_SHOWN_MAX: usize = 50;
 /// Of one list; `--json` has them all.
 const SHOWN_MAX: usize = 5;

@@ -40,14 +40,16 @@ pub(crate) fn run(args: &LintArgs) -> anyhow::Result<Status> {
         }
     }
     let fails = |finding: &Finding| finding.severity <= args.fail_on;
-    let fails = linted.iter().flat_map(|linted| &linted.findings).any(fails);
+    let has_failed = |linted: &Linted| Status::of(!linted.findings.iter().any(fails));
+    let all = linted.iter().map(has_failed).fold(status, Status::and);
+    linted.retain(|linted| style::shows(has_failed(linted)));
     match format {
         Format::Text => linted.iter().try_for_each(print)?,
         Format::Json => linted.iter().try_for_each(print_lines)?,
         Format::Github => linted.iter().try_for_each(annotations::print)?,
         Format::Sarif => style::print_json(&sarif::log(&linted))?,
     }
-    Ok(status.and(Status::of(!fails)))
+    Ok(all)
 }
 
 /// A robots.txt, and what there is to say of it.

@@ -221,7 +221,7 @@ fn problems(case: &Case, run: &Run, ran: &Ran) -> Vec<String> {
     for (all, count) in [(&ran.out, run.count), (&ran.err, run.err_count)] {
         expect(count.is_none_or(|count| all.lines().count() == count), format!("expected {count:?} lines"));
     }
-    for (all, parts) in [(&ran.out, &run.shows), (&ran.err, &run.reports)] {
+    for (all, parts) in [(&ran.unwrapped(), &run.shows), (&ran.err, &run.reports)] {
         parts.iter().for_each(|part| expect(all.contains(part), format!("expected {part:?}")));
     }
     for part in case.hides.iter().chain(&run.hides) {

@@ -146,3 +146,35 @@ async fn ctrl_c_ends_it_after_what_was_answered() {
     assert_eq!((ran.status, &ran.line()["outcome"]), (130, &json!("fetched")), "{}", ran.err);
     assert!(ran.err.ends_with("abide: interrupted\n"), "{}", ran.err);
 }
+
+#[tokio::test]
+#[cfg(unix)]
+async fn what_an_interrupted_crawl_needs_to_go_on_is_said() {
+    let server = Server::start(|_| Reply::new(404, "").after(Duration::from_secs(600))).await;
+    let is_time = || !server.log().is_empty();
+    let ran = Ran::from(crate::ended_by("-INT", &server, "crawl a.example/", is_time).await);
+    ran.ends_with(130)
+        .reports(&["nothing is kept of it: with --store redb:crawl.redb the same call goes on"]);
+}
+
+#[tokio::test]
+async fn lines_fit_eighty_columns() {
+    let server = classes().await;
+    let ran = online(&server, "crawl -v a.example/ b.example/").await;
+    let is_plain = |line: &&str| !line.contains("http://");
+    let widest = ran.out.lines().filter(is_plain).max_by_key(|line| line.chars().count()).unwrap();
+    assert!((60..=80).contains(&widest.chars().count()), "{widest}");
+    assert!(
+        ran.out.contains("/secret\n        disallowed by \"Disallow: /secret\" on line 2\n"),
+        "{}",
+        ran.out
+    );
+}
+
+#[tokio::test]
+async fn when_to_ask_again_is_said_as_people_read_it() {
+    let server = Server::without_rules(|_| Reply::retry_after(503, 200)).await;
+    let ran = online(&server, "fetch a.example/ a.example/x").await;
+    // Up to a tenth later than asked for.
+    ran.shows(&["deferred", "its host answered 503; again in 3 min "]);
+}

@@ -12,6 +12,7 @@ mod crawl_outcomes;
 mod documented;
 mod identity;
 mod io;
+mod link_checks;
 mod pacing;
 #[cfg(feature = "redb")]
 mod recrawl;
@@ -62,11 +63,28 @@ impl Ran {
         self
     }
 
+    /// The output, each line in one piece: one that is longer than a terminal goes on below, indented.
+    fn unwrapped(&self) -> String {
+        let mut text = String::new();
+        for line in self.out.lines() {
+            let rest = line.trim_start();
+            text.push_str(match line.len() - rest.len() {
+                6 => " ",
+                8 => "  ",
+                _ => "\n",
+            });
+            text.push_str(if matches!(line.len() - rest.len(), 6 | 8) { rest } else { line });
+        }
+        text.push('\n');
+        text
+    }
+
     /// Its output has all of these parts.
     #[track_caller]
     fn shows(&self, parts: &[&str]) -> &Self {
+        let text = self.unwrapped();
         for part in parts {
-            assert!(self.out.contains(part), "{part}: {}{}", self.out, self.err);
+            assert!(text.contains(part), "{part}: {}{}", self.out, self.err);
         }
         self
     }

@@ -189,7 +189,7 @@ async fn a_torn_or_foreign_journal_is_dealt_with() {
     for (line, bad) in [
         (1, "nonsense\n".to_owned()),
         (1, text.replacen("\"version\":", "\"version\":1", 1)),
-        (2, text.replacen("{\"add\"", "{\"sub\"", 1)),
+        (3, text.replacen("{\"add\"", "{\"sub\"", 1)),
     ] {
         std::fs::write(&journal, bad).unwrap();
         let expected = format!(".frontier:{line}: expected");

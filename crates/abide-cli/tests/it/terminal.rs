@@ -88,6 +88,7 @@ async fn a_crawl_shows_its_progress_in_lines_that_fit() {
         let drawn = drawn.map(|drawn| drawn.trim_end_matches('\r'));
         let widths: Vec<usize> = drawn.map(|drawn| drawn.chars().count() - 1).collect();
         assert_eq!(widths.iter().max(), Some(&columns.into()), "{text:?}");
+        assert!(text.contains("0/1 pages") && text.contains("/10 pages"), "of what is known: {text:?}");
         let (_, report) = text.rsplit_once("\x1b[2K").unwrap();
         assert!(
             report.contains("10 URLs: 10 ok") && !report.contains('░'),
