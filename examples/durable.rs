@@ -45,8 +45,7 @@ async fn live(web: &Web, path: &Path) -> anyhow::Result<u64> {
         .robots_store(Arc::new(store.clone()))
         .host_store(Arc::new(store.clone()))
         .permission_store(Arc::new(store.clone()));
-    let (abide, inner) = web.stand_in(builder).build_with(plain_client())?;
-    let client = abide.wrap(inner);
+    let (abide, client) = web.stand_in(builder).build_both(plain_client())?;
 
     for url in PAGES {
         match client.get(url).send().await {

@@ -23,7 +23,7 @@ const WORKERS: usize = 8;
 async fn main() -> anyhow::Result<()> {
     let web = Web::start().await; // in place of the real web
     let builder = Abide::builder("ExampleBot").user_agent("ExampleBot/1.0 (+https://example.com/bot)");
-    let (abide, inner) = web.stand_in(builder.max_wait(Duration::ZERO)).build_with(plain_client())?;
+    let (abide, client) = web.stand_in(builder.max_wait(Duration::ZERO)).build_both(plain_client())?;
     let began = Instant::now();
 
     let mut frontier = Frontier::default();
@@ -45,7 +45,7 @@ async fn main() -> anyhow::Result<()> {
     let each = filtering.as_nanos() / seen as u128;
     println!("{seen} links, {} allowed by robots.txt; {each} ns each", frontier.left());
 
-    let figures = crawl(&abide, &abide.wrap(inner), frontier).await?;
+    let figures = crawl(&abide, &client, frontier).await?;
     println!(
         "{} pages of {} hosts in {:.1} s; {} requeued, {} at a time at most, {} denied, {} failed",
         figures.fetched,

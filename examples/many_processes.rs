@@ -89,8 +89,7 @@ async fn work(args: &Args, redis: &str, web: SocketAddr) -> anyhow::Result<()> {
     for host in HOSTS {
         builder = builder.resolve(host, web);
     }
-    let (abide, inner) = builder.build_with(reqwest::Client::builder().tls_certs_only([]))?;
-    let client = abide.wrap(inner);
+    let (abide, client) = builder.build_both(reqwest::Client::builder().tls_certs_only([]))?;
     let end = tokio::time::Instant::now() + Duration::from_secs(args.seconds);
     let mut hosts = tokio::task::JoinSet::new();
     for host in HOSTS {

@@ -301,11 +301,35 @@ impl Builder {
     /// # Errors
     /// [`BuildError`].
     pub fn build_client(self, inner: reqwest::ClientBuilder) -> Result<ClientWithMiddleware, BuildError> {
+        Ok(self.build_both(inner)?.1)
+    }
+
+    /// The same, with the crawler: to check URLs without a request, for the [`Gate`](abide_gate::Gate), or to
+    /// wait for its stores before the program ends.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let (abide, client) = abide::Abide::builder("ExampleBot").build_both(reqwest::Client::builder())?;
+    /// let page = client.get("https://example.org/").send().await?;
+    /// println!("{}, next in {:?}", page.status(), abide.next_slot(page.url())?.wait);
+    /// abide.gate().settled(Duration::from_secs(2)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn build_both(
+        self,
+        inner: reqwest::ClientBuilder,
+    ) -> Result<(Abide, ClientWithMiddleware), BuildError> {
         // reqwest copies each request that it might send again, or count. Nothing sends again between this
         // middleware and this client.
         let (abide, inner) =
             self.build_around(inner, || reqwest::retry::never().max_retries_per_request(0), false)?;
-        Ok(abide.wrap(inner))
+        let client = abide.wrap(inner);
+        Ok((abide, client))
     }
 
     /// Builds the crawler and its inner client, for chains of your own: [`Abide::wrap`], or

@@ -29,12 +29,12 @@ use crate::resolver::GuardedResolver;
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use abide::Abide;
 ///
-/// let (abide, inner) = Abide::builder("ExampleBot")
+/// let (abide, client) = Abide::builder("ExampleBot")
 ///     .user_agent("ExampleBot/1.0 (+https://example.com/bot)")
-///     .build_with(reqwest::Client::builder())?;
+///     .build_both(reqwest::Client::builder())?;
 /// let url = "https://example.org/a".parse()?;
 /// if abide.check(&url).await?.is_allowed() {
-///     let page = abide.wrap(inner).get(url).send().await?;
+///     let page = client.get(url).send().await?;
 ///     println!("{}", page.status());
 /// }
 /// # Ok(())
