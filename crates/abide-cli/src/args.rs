@@ -379,6 +379,8 @@ pub(crate) struct CrawlArgs {
     pub(crate) ignore_nofollow: bool,
     #[command(flatten)]
     pub(crate) scope: ScopeArgs,
+    #[command(flatten)]
+    pub(crate) warc: WarcArgs,
     /// Start again instead of resuming an interrupted crawl of these URLs (with --store redb:PATH)
     #[arg(long)]
     pub(crate) restart: bool,
@@ -423,6 +425,21 @@ pub(crate) struct ScopeArgs {
     /// Crawl another site if a URL given redirects there
     #[arg(long, help_heading = "Scope")]
     pub(crate) follow_start: bool,
+}
+
+/// The archive of a crawl.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WarcArgs {
+    /// Write all requests and responses, and the decision on every URL, to FILE (WARC/1.1); one that is
+    /// there, of a crawl of the same URLs, is appended to
+    #[arg(long, value_name = "FILE.warc.gz", help_heading = "Archive")]
+    pub(crate) warc: Option<PathBuf>,
+    /// Go on in another, numbered file when one has this size: in bytes, or as 500MB
+    #[arg(long, value_name = "SIZE", default_value = "1GB", help_heading = "Archive", value_parser = size)]
+    pub(crate) warc_size: u64,
+    /// Also keep the bodies of pages that ask not to be archived (noarchive)
+    #[arg(long, help_heading = "Archive", requires = "warc")]
+    pub(crate) keep_noarchive: bool,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -708,6 +725,22 @@ fn some_time(text: &str) -> Result<Duration, String> {
         Duration::ZERO => Err("expected more than no time".to_owned()),
         time => Ok(time),
     }
+}
+
+/// Bytes, or a number with `KB`, `MB` or `GB`: powers of ten, as of disks.
+fn size(text: &str) -> Result<u64, String> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let factor = match unit.trim().to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000_u64,
+        _ => return Err(format!("expected a size such as 500MB or 1GB, found {}", quoted(text))),
+    };
+    let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    let size = size.filter(|size| *size > 0);
+    size.ok_or_else(|| format!("expected a size such as 500MB or 1GB, found {}", quoted(text)))
 }
 
 /// Reads a host and what is set for it.

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use abide::pacing::{WaitRequest, wait_request};
 use abide::{
     Abide, Denied, DeniedKind, Failure, HeadEnd, Hop, Options, RedirectHistory, RedirectPolicy,
-    RequestBuilderExt, ResponseExt, Stopped,
+    RequestBuilderExt, ResponseExt, Stopped, Verdict,
 };
 use abide_http::root_cause;
 use abide_permissions::{Preference, Question};
@@ -161,6 +161,8 @@ fn show(args: &FetchArgs, answer: &FetchAnswer, is_piped: bool) -> anyhow::Resul
 #[derive(Debug, Default)]
 pub(crate) struct FetchAnswer {
     pub(crate) line: FetchLine,
+    /// The verdict that it was fetched or denied by.
+    pub(crate) verdict: Option<Verdict>,
     pub(crate) content_type: Option<String>,
     /// Where the response redirects to, if that is left to the caller.
     pub(crate) redirect: Option<RedirectAnswer>,
@@ -272,7 +274,20 @@ fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder
     let held_until = held.and_then(Denied::retry_at);
     let is_left = deferred.is_some() || held.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
     let is_unanswered = denied.is_none() && abide_http::failure_of(error) == Some(Failure::Reset);
-    FetchAnswer { line, not_before, held_until, is_left, is_unanswered, cause, ..FetchAnswer::default() }
+    let verdict = denied.as_ref().and_then(|denied| match denied.kind() {
+        DeniedKind::Disallowed { verdict } => Some(verdict.clone()),
+        _ => None,
+    });
+    FetchAnswer {
+        line,
+        verdict,
+        not_before,
+        held_until,
+        is_left,
+        is_unanswered,
+        cause,
+        ..FetchAnswer::default()
+    }
 }
 
 fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnswer {
@@ -292,6 +307,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
     line.final_url = Some(public_url(response.url()).into());
     if let Some(info) = response.fetch_info() {
         let (permissions, preferences) = (info.permissions(), info.preferences());
+        answer.verdict = info.verdict().cloned();
         line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate().wall()));
         line.permissions = Some(Tags::new(&permissions, &preferences));
         line.preferences = StatedPreference::all(&preferences);

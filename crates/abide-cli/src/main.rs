@@ -33,6 +33,7 @@ mod status;
 mod stores;
 mod style;
 mod tags;
+mod warc;
 mod watch;
 
 use std::borrow::Cow;

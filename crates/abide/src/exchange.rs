@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, HeaderValue};
 use http::Extensions;
+use http::header::{ACCEPT, ACCEPT_ENCODING, HOST, HeaderValue};
 use http_body::{Body, Frame, SizeHint};
 use reqwest::{Request, Response};
 use url::Url;
