@@ -305,6 +305,7 @@ impl Settings {
             fields: vec![("WARC-Filename", name.into_owned())],
             head: &[],
             payload: block.as_bytes(),
+            has_payload_digest: false,
         };
         record.member()
     }
@@ -382,27 +383,26 @@ impl<'a> Group<'a> {
         let mut json = Vec::new();
         // It has only keys that are text, and memory takes all bytes.
         let _ = write_json(&mut json, value);
-        let (id, digest) = (Uuid::new_v4(), labelled(&digest(&[&json])));
-        let fields = field.into_iter().chain([("WARC-Payload-Digest", digest.clone())]).collect();
-        let target = Some(target);
+        let id = Uuid::new_v4();
         self.push(&Record {
             kind: "metadata",
             id,
             date,
-            target,
+            target: Some(target),
             content_type,
-            fields,
+            fields: field.into_iter().collect(),
             head: &[],
             payload: &json,
+            // A decision has no payload but its block. What is known of a robots.txt is referred to by it.
+            has_payload_digest: content_type == ROBOTS_TYPE,
         });
-        Written { record: urn(id), digest }
+        Written { record: urn(id), digest: labelled(&digest(&[&json])) }
     }
 
     fn request(&mut self, exchange: &WireExchange, ids: Ids) {
         let Some(id) = ids.request else { return };
         let mut fields = self.address(exchange);
         fields.extend(ids.response.map(|id| ("WARC-Concurrent-To", urn(id))));
-        fields.push(("WARC-Payload-Digest", labelled(&digest(&[]))));
         self.push(&Record {
             kind: "request",
             id,
@@ -412,6 +412,7 @@ impl<'a> Group<'a> {
             fields,
             head: &exchange.request_head,
             payload: &[],
+            has_payload_digest: true,
         });
     }
 
@@ -422,8 +423,7 @@ impl<'a> Group<'a> {
             return self.not_modified(exchange, response, id, fields);
         }
         if !keeps_body && !exchange.body.is_empty() {
-            // The digest is that of the page, which is not here.
-            fields.retain(|(name, _)| !matches!(*name, "WARC-Payload-Digest" | "WARC-Truncated"));
+            fields.retain(|(name, _)| *name != "WARC-Truncated");
             fields.push(("WARC-Truncated", "unspecified".to_owned()));
             return self.response(exchange, response, id, fields, &[]);
         }
@@ -432,6 +432,7 @@ impl<'a> Group<'a> {
         match self.payloads.get(&payload).filter(|_| is_whole).cloned() {
             Some(seen) => {
                 fields.push(("WARC-Profile", SAME_PAYLOAD.to_owned()));
+                fields.push(("WARC-Payload-Digest", labelled(&payload)));
                 fields.push(("WARC-Refers-To", seen.record));
                 fields.push(("WARC-Refers-To-Target-URI", seen.url));
                 fields.push(("WARC-Refers-To-Date", seen.date));
@@ -467,6 +468,7 @@ impl<'a> Group<'a> {
             fields,
             head: &response.head,
             payload,
+            has_payload_digest: true,
         });
     }
 
@@ -478,7 +480,6 @@ impl<'a> Group<'a> {
         mut fields: Vec<(&'static str, String)>,
     ) {
         // The payload is that of an earlier crawl, which is not known here.
-        fields.retain(|(name, _)| *name != "WARC-Payload-Digest");
         fields.push(("WARC-Profile", NOT_MODIFIED.to_owned()));
         self.revisit(exchange, response, id, fields);
     }
@@ -499,6 +500,7 @@ impl<'a> Group<'a> {
             fields,
             head: &response.head,
             payload: &[],
+            has_payload_digest: false,
         });
     }
 
@@ -509,7 +511,6 @@ impl<'a> Group<'a> {
     ) -> Vec<(&'static str, String)> {
         let mut fields = self.address(exchange);
         fields.push(("WARC-Protocol", protocol(response.version).to_owned()));
-        fields.push(("WARC-Payload-Digest", labelled(&digest(&[&exchange.body]))));
         fields.extend(exchange.truncated().map(|why| ("WARC-Truncated", why.to_owned())));
         fields
     }
@@ -535,9 +536,10 @@ impl<'a> Group<'a> {
                     date: system_time(copy.fetched_at()),
                     target: Some(&key.url),
                     content_type: "text/plain; charset=utf-8",
-                    fields: vec![("WARC-Payload-Digest", digest.clone())],
+                    fields: Vec::new(),
                     head: &[],
                     payload: copy.body(),
+                    has_payload_digest: true,
                 });
                 Written { record: urn(id), digest }
             }

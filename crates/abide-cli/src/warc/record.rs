@@ -27,6 +27,8 @@ pub(crate) struct Record<'a> {
     /// The head of an HTTP message; empty in records of other kinds.
     pub(crate) head: &'a [u8],
     pub(crate) payload: &'a [u8],
+    /// Whether the digest of the payload is stated besides that of the block.
+    pub(crate) has_payload_digest: bool,
 }
 
 impl Record<'_> {
@@ -48,6 +50,9 @@ impl Record<'_> {
         }
         for (name, value) in &self.fields {
             add(name, value);
+        }
+        if self.has_payload_digest {
+            add("WARC-Payload-Digest", &labelled(&digest(&[self.payload])));
         }
         add("WARC-Block-Digest", &labelled(&digest(&[self.head, self.payload])));
         add("Content-Type", self.content_type);

@@ -19,6 +19,7 @@ mod refused;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod warc;
 mod watch;
 
 use std::io::Write;
