@@ -51,6 +51,7 @@ impl Cli {
             Command::Lint(args) => Some(&args.online.output),
             Command::Agents(args) => Some(&args.online.output),
             Command::Watch(args) => Some(&args.online.output),
+            Command::Audit(args) => Some(&args.output),
             Command::Completions { .. } | Command::Man | Command::Demo { .. } | Command::Identity(_) => None,
             Command::Fetch(args) => Some(&args.online.output),
         }
@@ -84,6 +85,9 @@ pub(crate) enum Command {
     /// Say what has changed in the robots.txt of sites since the last call; made for cron
     #[command(after_long_help = examples("watch"))]
     Watch(WatchArgs),
+    /// Judge whether a crawl was polite, by its WARC files: robots.txt, delays, requests to wait, what was kept
+    #[command(after_long_help = examples("audit"))]
+    Audit(AuditArgs),
     /// Match URLs against a robots.txt file, offline
     #[command(after_long_help = examples("match"))]
     Match(MatchArgs),
@@ -297,6 +301,23 @@ pub(crate) struct WatchArgs {
     /// URLs of the sites
     #[arg(value_name = "URL", required = true)]
     pub(crate) sites: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// Product token of the crawler; several, with commas between, are a fallback chain [default: what the
+    /// archive says, else the first product of each User-Agent]
+    #[arg(short, long, value_name = "TOKEN")]
+    pub(crate) agent: Vec<String>,
+    /// Shortest time that is expected between two requests to a host; a longer Crawl-delay goes before
+    /// [default: the Crawl-delay, else 1s]
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub(crate) delay: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// WARC files of any crawler, gzip or not, `-` for standard input; those of one crawl belong together
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
 }
 
 /// Whose rules are asked for.
@@ -814,7 +835,7 @@ mod tests {
         let command = Cli::command();
         let help = |call| Some((call, clap::Command::get_after_long_help(call)?.to_string()));
         let calls: Vec<_> = command.get_subcommands().filter_map(help).collect();
-        assert_eq!(calls.len(), 11);
+        assert_eq!(calls.len(), 12);
         for (call, help) in calls {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
             assert!(help.starts_with("Exit status: 0") && !examples.is_empty(), "{help}");

@@ -189,6 +189,8 @@ pub(crate) struct FetchAnswer {
     /// What the site states, each with the header field or meta that says it: `X-Robots-Tag line 1:
     /// noindex`.
     statements: Vec<String>,
+    /// Rules against uses for AI that are no preference: `noai` and `noimageai`.
+    pub(crate) no_ai: Vec<StatedPreference>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
     pub(crate) cause: Option<String>,
 }
@@ -341,6 +343,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         answer.may_follow = permissions.may_follow();
         answer.follow = permissions.answer(Question::Follow).preference();
         answer.indexing = permissions.answer(Question::Index).preference();
+        answer.no_ai = StatedPreference::no_ai(&permissions);
         let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
         let usages = line.preferences.iter();
         let usages =

@@ -6,6 +6,7 @@
 
 mod agents;
 mod args;
+mod audit;
 mod batch;
 mod check;
 mod config;
@@ -68,6 +69,7 @@ fn main() -> ExitCode {
         Command::Lint(args) => lint::run(&args),
         Command::Agents(args) => agents::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Identity(call) => identity::run(&call),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),

@@ -604,7 +604,7 @@ fn decision(url: &Url, answer: &FetchAnswer, verdict: Option<&Verdict>, abide: &
         waited_ms: line.waited_ms,
         answers: line.answers.answers.clone(),
         unknown_because: line.answers.unknown_because.clone(),
-        preferences: line.preferences.clone(),
+        preferences: line.preferences.iter().chain(&answer.no_ai).cloned().collect(),
         refusal: line.refusal.clone(),
         why: line.why.clone(),
     }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::restriction, reason = "a test that cannot go on fails, and says where")]
 
+mod audit;
 mod batch;
 mod calls;
 mod config;
