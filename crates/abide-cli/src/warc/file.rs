@@ -145,7 +145,8 @@ fn begins_as(file: &mut File, is_ours: &impl Fn(&[u8]) -> bool) -> bool {
     let is_info = reader
         .next()
         .is_ok_and(|head| head.is_some_and(|head| head.kind() == "warcinfo" && head.len <= BLOCK_MAX as u64));
-    let is_whole = is_info && reader.block(|piece| block.extend_from_slice(piece)).is_ok();
+    let is_read = is_info && reader.block(|piece| block.extend_from_slice(piece)).is_ok();
+    let is_whole = is_read && reader.end_member().is_ok();
     drop(reader);
     file.seek(SeekFrom::Start(0)).is_ok() && is_whole && is_ours(&block)
 }
@@ -182,3 +183,80 @@ const SUFFIX: &str = ".warc.gz";
 const READ_LEN: usize = 256 * 1024;
 /// A robots.txt is not read further.
 const BLOCK_MAX: usize = 1024 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::warc::record::Record;
+
+    fn member(kind: &'static str, payload: &[u8]) -> Vec<u8> {
+        let record = Record {
+            kind,
+            id: Uuid::nil(),
+            date: SystemTime::UNIX_EPOCH,
+            target: None,
+            content_type: "text/plain",
+            fields: Vec::new(),
+            head: &[],
+            payload,
+            has_payload_digest: false,
+        };
+        record.member()
+    }
+
+    fn open(path: &Path, size_max: u64, mut known: impl FnMut(Vec<u8>)) -> anyhow::Result<Output> {
+        let is_ours = |block: &[u8]| block == b"ours";
+        Output::open(
+            path,
+            size_max,
+            |_| member("warcinfo", b"ours"),
+            is_ours,
+            |_, block| known(block.to_vec()),
+        )
+    }
+
+    #[test]
+    fn a_cut_at_any_byte_loses_the_record_that_is_cut_and_no_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.warc.gz");
+        let members = [member("warcinfo", b"ours"), member("resource", b"one"), member("resource", b"two")];
+        let whole = members.concat();
+        let ends: Vec<usize> = (1..=3).map(|count| members[..count].concat().len()).collect();
+        for len in ends[0]..=whole.len() {
+            fs::write(&path, &whole[..len]).unwrap();
+            let records = ends.iter().filter(|end| **end <= len).count();
+            let mut known = Vec::new();
+            open(&path, 1_000_000, |block| known.push(block)).unwrap().append(&members[1]).unwrap();
+            assert_eq!(known, [&b"ours"[..], b"one", b"two"][..records], "at {len}");
+            let expected = [&members[..records], &[members[1].clone()]].concat().concat();
+            assert_eq!(fs::read(&path).unwrap(), expected, "at {len}");
+        }
+        // Without its first record, nobody knows whose it is; an empty one is nobody's.
+        fs::write(&path, &whole[..ends[0] - 1]).unwrap();
+        assert!(open(&path, 1_000_000, |_| {}).is_err());
+        fs::write(&path, "").unwrap();
+        let output = open(&path, 1_000_000, |_| {}).unwrap();
+        let error = open(&path, 1_000_000, |_| {}).unwrap_err().to_string();
+        assert!(error.ends_with("another process writes to it"), "{error}");
+        drop(output);
+        assert_eq!(fs::read(&path).unwrap(), members[0]);
+    }
+
+    #[test]
+    fn the_last_file_is_gone_on_with() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("a.warc.gz");
+        let mut output = open(&path, 10, |_| {}).unwrap();
+        assert!(output.is_full());
+        output.split(|_| member("warcinfo", b"ours")).unwrap();
+        drop(output);
+        let mut output = open(&path, 1_000_000, |_| {}).unwrap();
+        output.append(&member("resource", b"one")).unwrap();
+        let second = fs::read(directory.path().join("a-00002.warc.gz")).unwrap();
+        assert_eq!(second, [member("warcinfo", b"ours"), member("resource", b"one")].concat());
+    }
+}

@@ -146,10 +146,13 @@ impl<R: BufRead> Reader<R> {
         let offset = if is_plain { self.decompressed - behind } else { self.member };
         self.member = offset;
         let (mut line, mut fields, mut read) = (Vec::new(), Vec::<(String, String)>::new(), 0);
-        self.line(&mut line)?;
+        let cut = self.line(&mut line).err();
         if !line.starts_with(b"WARC/") {
             let found = String::from_utf8_lossy(line.get(..20).unwrap_or(&line)).into_owned();
             return Err(self.error(&format!("expected a record that begins with WARC/, found {found:?}")));
+        }
+        if let Some(cut) = cut {
+            return Err(cut);
         }
         loop {
             line.clear();

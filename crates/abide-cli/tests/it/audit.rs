@@ -236,10 +236,7 @@ fn a_broken_record_is_found_and_a_broken_file_ends_the_audit() {
     let middle = flipped.len() - 40;
     flipped[middle] ^= 1;
     let flipped = file(flipped);
-    abide(format!("audit {flipped}"))
-        .ends_with(2)
-        .shows(&["no-robots"])
-        .reports(&["the gzip member is damaged"]);
+    abide(format!("audit {flipped}")).ends_with(2).shows(&["no-robots"]).reports(&["it cannot be read on"]);
     let text = file("no archive");
     abide(format!("audit {text}"))
         .ends_with(2)
