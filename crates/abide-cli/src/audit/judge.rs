@@ -431,16 +431,11 @@ impl Judge {
         // What cannot be decoded is not a page that can be used.
         let body = decoded(&message.fields, &dechunked(message), PAGE_LEN_MAX).unwrap_or_default();
         let says = self.origins.get_mut(&exchange.origin).and_then(|robots| robots.at(exchange.at));
-        let mut text = match says {
-            Some(RobotsSays::Rules(text)) => Some((**text).clone()),
+        let text = match says {
+            Some(RobotsSays::Rules(text)) => Some(&mut **text),
             _ => None,
         };
-        let robots = text.as_mut().map(|text| {
-            let rules = text.rules(&tokens).clone();
-            (text.text().to_vec(), rules)
-        });
-        let robots = robots.as_ref().map(|(text, rules)| (text.as_slice(), rules));
-        let found = restrictions(&tokens, message, &body, robots, &Target::of(&exchange.url));
+        let found = restrictions(&tokens, message, &body, text, &Target::of(&exchange.url));
         let decision = self.decisions.iter().rev().find(|(concerned, _)| concerned == exchange.id);
         let words = found.into_iter().map(|restriction| {
             let is_known = decision.is_some_and(|(_, decision)| is_read(&restriction, decision));

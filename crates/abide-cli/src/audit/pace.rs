@@ -10,8 +10,8 @@ use super::time::Time;
 pub(super) struct HostPace {
     sent: VecDeque<Sent>,
     wait: Option<Wait>,
-    /// Of redirects to this host.
-    hops: VecDeque<(u64, Wait)>,
+    /// Of a redirect to this host that asks to wait: its URL.
+    hop: Option<(u64, Wait)>,
 }
 
 /// One request. Its two records may come in either order.
@@ -61,7 +61,10 @@ impl HostPace {
             }
             return None;
         }
-        let impolite = Impolite { delay: self.short_delay(at, url, delay), wait: self.ignored_wait(at, url) };
+        // What comes later may be for another reason, such as a link.
+        let hop = self.hop.take().filter(|(hop, _)| *hop == url).map(|(_, wait)| wait);
+        let wait = self.ignored_wait(at, hop);
+        let impolite = Impolite { delay: self.short_delay(at, url, delay), wait };
         let before = self.sent.back();
         let is_repeat = before.is_some_and(|before| before.url == url && before.is_unanswered());
         let (has_request, has_response) = (half == Half::Request, half == Half::Response);
@@ -89,9 +92,8 @@ impl HostPace {
         ))
     }
 
-    fn ignored_wait(&self, at: Time, url: u64) -> Option<String> {
-        let hops = self.hops.iter().filter(|(hop, _)| *hop == url).map(|(_, wait)| wait);
-        let mut waits = self.wait.iter().chain(hops);
+    fn ignored_wait(&self, at: Time, hop: Option<Wait>) -> Option<String> {
+        let mut waits = self.wait.clone().into_iter().chain(hop);
         let wait = waits.find(|wait| wait.from.is_before(at) && at.is_within(wait.from, wait.lasts))?;
         let after = seconds(at.since_at_most(wait.from));
         Some(format!("at most {after} after {}, expected {} or more", wait.why, seconds(wait.lasts)))
@@ -105,12 +107,9 @@ impl HostPace {
         }
     }
 
-    /// A redirect to `url` asks to wait before that is requested.
+    /// A redirect to `url` asks to wait before that is requested: of the next request to its host.
     pub(super) fn asked_before_hop(&mut self, from: Time, url: u64, lasts: Duration, why: String) {
-        if self.hops.len() == SENT_MAX {
-            self.hops.pop_front();
-        }
-        self.hops.push_back((url, Wait { from, lasts, why }));
+        self.hop = Some((url, Wait { from, lasts, why }));
     }
 }
 

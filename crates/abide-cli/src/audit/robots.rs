@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use abide_permissions::AI_TRAINING_TOKEN;
 use abide_robots::{ParseOptions, ProductToken, RobotsVerdict, Rules, Target};
 
 use super::time::Time;
@@ -39,11 +40,15 @@ pub(super) struct TextRules {
     text: Arc<[u8]>,
     tokens: Arc<[ProductToken]>,
     rules: Rules,
+    /// Whether a group may be one of a policy token.
+    has_policy_token: bool,
 }
 
 impl TextRules {
     pub(super) fn new(text: &[u8], tokens: &Arc<[ProductToken]>) -> Self {
-        Self { text: text.into(), tokens: Arc::clone(tokens), rules: rules(text, tokens) }
+        let token = AI_TRAINING_TOKEN.as_bytes();
+        let has_policy_token = text.windows(token.len()).any(|window| window.eq_ignore_ascii_case(token));
+        Self { text: text.into(), tokens: Arc::clone(tokens), rules: rules(text, tokens), has_policy_token }
     }
 
     pub(super) fn rules(&mut self, tokens: &Arc<[ProductToken]>) -> &Rules {
@@ -51,6 +56,10 @@ impl TextRules {
             (self.rules, self.tokens) = (rules(&self.text, tokens), Arc::clone(tokens));
         }
         &self.rules
+    }
+
+    pub(super) fn has_policy_token(&self) -> bool {
+        self.has_policy_token
     }
 
     pub(super) fn text(&self) -> &[u8] {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use abide_permissions::{Preference, Preferences, ProductToken};
-use abide_robots::{Rules, Target};
+use abide_robots::Target;
 
+use super::robots::TextRules;
 use crate::tags;
 use crate::warc::Decision;
 use crate::warc::http::Message;
@@ -16,12 +17,12 @@ pub(super) struct Restriction {
     pub(super) source: String,
 }
 
-/// The restrictions of a page. `body` has no coding; `robots` are the text and the rules that apply.
+/// The restrictions of a page. `body` has no coding; `robots` are the rules that apply.
 pub(super) fn restrictions(
     tokens: &Arc<[ProductToken]>,
     message: &Message<'_>,
     body: &[u8],
-    robots: Option<(&[u8], &Rules)>,
+    robots: Option<&mut TextRules>,
     target: &Target<'_>,
 ) -> Vec<Restriction> {
     let fields = message.fields.iter();
@@ -33,8 +34,10 @@ pub(super) fn restrictions(
         let named = RULES.into_iter().filter(|name| rules.states(name));
         named.map(|name| Restriction { name: name.to_owned(), source: source.to_string() })
     });
-    let of_site = robots.map(|(text, rules)| {
-        Preferences::default().with_robots(rules, target).with_policy_tokens(text, target)
+    let of_site = robots.map(|text| {
+        let stated = Preferences::default().with_robots(text.rules(tokens), target);
+        // Read again for each page, so only where there is something to read.
+        if text.has_policy_token() { stated.with_policy_tokens(text.text(), target) } else { stated }
     });
     let all = [Some(preferences), of_site];
     let preferences = all.iter().flatten().flat_map(|preferences| preferences.statements());

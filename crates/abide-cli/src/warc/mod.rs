@@ -208,9 +208,12 @@ impl Archive {
         })
     }
 
-    /// At the end of the crawl: all of it is brought to the disk.
+    /// At the end of the crawl: all of it is brought to the disk, and nothing is written any more, as of a
+    /// robots.txt that is still under way when the process ends.
     pub(crate) fn end(&self) -> anyhow::Result<()> {
-        if self.settings.get().is_none() { Ok(()) } else { self.write(|open| open.output.sync()) }
+        let synced = self.write(|open| open.output.sync());
+        *lock(&self.open) = None;
+        synced
     }
 
     /// An exchange that the crawler made for itself has ended.

@@ -267,7 +267,7 @@ async fn site() -> Server {
     Server::start(|seen| match seen.path.as_str() {
         "/robots.txt" if seen.host() == "c.example" => Reply::new(503, "down"),
         "/robots.txt" if seen.host() == "b.example" => Reply::redirect(302, "/rules"),
-        "/rules" => Reply::new(200, "User-agent: *\nAllow: /\nContent-Signal: ai-train=no"),
+        "/rules" => Reply::new(200, "User-agent: *\nCrawl-delay: 2\nAllow: /\nContent-Signal: ai-train=no"),
         "/robots.txt" => Reply::with_headers(
             200,
             &[("content-type", "text/plain"), ("content-encoding", "gzip")],
