@@ -51,6 +51,7 @@ impl Cli {
             Command::Lint(args) => Some(&args.online.output),
             Command::Agents(args) => Some(&args.online.output),
             Command::Watch(args) => Some(&args.online.output),
+            Command::Audit(args) => Some(&args.output),
             Command::Completions { .. } | Command::Man | Command::Demo { .. } | Command::Identity(_) => None,
             Command::Fetch(args) => Some(&args.online.output),
         }
@@ -84,6 +85,9 @@ pub(crate) enum Command {
     /// Say what has changed in the robots.txt of sites since the last call; made for cron
     #[command(after_long_help = examples("watch"))]
     Watch(WatchArgs),
+    /// Judge whether a crawl was polite, by its WARC files: robots.txt, delays, requests to wait, what was kept
+    #[command(after_long_help = examples("audit"))]
+    Audit(AuditArgs),
     /// Match URLs against a robots.txt file, offline
     #[command(after_long_help = examples("match"))]
     Match(MatchArgs),
@@ -299,6 +303,23 @@ pub(crate) struct WatchArgs {
     pub(crate) sites: Vec<String>,
 }
 
+#[derive(Debug, Args)]
+pub(crate) struct AuditArgs {
+    /// Product token of the crawler; several, with commas between, are a fallback chain [default: what the
+    /// archive says, else the first product of each User-Agent]
+    #[arg(short, long, value_name = "TOKEN")]
+    pub(crate) agent: Vec<String>,
+    /// Shortest time that is expected between two requests to a host; a longer Crawl-delay goes before
+    /// [default: the Crawl-delay, else 1s]
+    #[arg(short = 'd', long, value_name = "TIME", value_parser = duration, allow_hyphen_values = true)]
+    pub(crate) delay: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) output: Output,
+    /// WARC files of any crawler, gzip or not, `-` for standard input; those of one crawl belong together
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
+}
+
 /// Whose rules are asked for.
 #[derive(Debug, Args)]
 pub(crate) struct RulesOf {
@@ -383,6 +404,8 @@ pub(crate) struct CrawlArgs {
     pub(crate) scope: ScopeArgs,
     #[command(flatten)]
     pub(crate) own_site: OwnSiteArgs,
+    #[command(flatten)]
+    pub(crate) warc: WarcArgs,
     /// Start again instead of resuming an interrupted crawl of these URLs (with --store redb:PATH)
     #[arg(long)]
     pub(crate) restart: bool,
@@ -477,6 +500,21 @@ pub(crate) struct ScopeArgs {
     /// robots.txt and delay; they are not followed, and do not count towards --max-pages
     #[arg(long, help_heading = "Scope")]
     pub(crate) external: bool,
+}
+
+/// The archive of a crawl.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct WarcArgs {
+    /// Write all requests and responses, and the decision on every URL, to FILE (WARC/1.1); one that is
+    /// there, of a crawl of the same URLs, is appended to
+    #[arg(long, value_name = "FILE.warc.gz", help_heading = "Archive")]
+    pub(crate) warc: Option<PathBuf>,
+    /// Go on in another, numbered file when one has this size: in bytes, or as 500MB
+    #[arg(long, value_name = "SIZE", default_value = "1GB", help_heading = "Archive", value_parser = size)]
+    pub(crate) warc_size: u64,
+    /// Also keep the bodies of pages that ask not to be archived (noarchive)
+    #[arg(long, help_heading = "Archive", requires = "warc")]
+    pub(crate) keep_noarchive: bool,
 }
 
 #[derive(Debug, Clone, Args)]
@@ -765,6 +803,22 @@ fn some_time(text: &str) -> Result<Duration, String> {
     }
 }
 
+/// Bytes, or a number with `KB`, `MB` or `GB`: powers of ten, as of disks.
+fn size(text: &str) -> Result<u64, String> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let factor = match unit.trim().to_ascii_uppercase().as_str() {
+        "" | "B" => 1,
+        "KB" => 1_000,
+        "MB" => 1_000_000,
+        "GB" => 1_000_000_000_u64,
+        _ => return Err(format!("expected a size such as 500MB or 1GB, found {}", quoted(text))),
+    };
+    let size = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    let size = size.filter(|size| *size > 0);
+    size.ok_or_else(|| format!("expected a size such as 500MB or 1GB, found {}", quoted(text)))
+}
+
 /// Reads a host and what is set for it.
 fn of_host<T>(
     what: &'static str,
@@ -836,7 +890,7 @@ mod tests {
         let command = Cli::command();
         let help = |call| Some((call, clap::Command::get_after_long_help(call)?.to_string()));
         let calls: Vec<_> = command.get_subcommands().filter_map(help).collect();
-        assert_eq!(calls.len(), 11);
+        assert_eq!(calls.len(), 12);
         for (call, help) in calls {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
             assert!(help.starts_with("Exit status: 0") && !examples.is_empty(), "{help}");

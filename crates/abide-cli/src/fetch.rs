@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use abide::pacing::{WaitRequest, wait_request};
 use abide::{
     Abide, Denied, DeniedKind, Failure, HeadEnd, Hop, Options, RedirectHistory, RedirectPolicy,
-    RequestBuilderExt, ResponseExt, Stopped,
+    RequestBuilderExt, ResponseExt, Stopped, Verdict,
 };
 use abide_http::root_cause;
 use abide_permissions::{Preference, Question};
@@ -177,6 +177,8 @@ fn show(args: &FetchArgs, client: &Client, answer: &FetchAnswer, is_piped: bool)
 #[derive(Debug, Default)]
 pub(crate) struct FetchAnswer {
     pub(crate) line: FetchLine,
+    /// The verdict that it was fetched or denied by.
+    pub(crate) verdict: Option<Verdict>,
     pub(crate) content_type: Option<String>,
     /// Where the response redirects to, if that is left to the caller.
     pub(crate) redirect: Option<RedirectAnswer>,
@@ -203,6 +205,8 @@ pub(crate) struct FetchAnswer {
     /// What the site states, each with the header field or meta that says it: `X-Robots-Tag line 1:
     /// noindex`.
     statements: Vec<String>,
+    /// Rules against uses for AI that are no preference: `noai` and `noimageai`.
+    pub(crate) no_ai: Vec<StatedPreference>,
     /// Why it was refused or denied, in words that are the same for each URL, where `why` names the URL.
     pub(crate) cause: Option<String>,
     /// Why, in a few words, for a line that has the URL.
@@ -325,8 +329,13 @@ fn failed(abide: &Abide, text: &str, error: &reqwest_middleware::Error, recorder
     let is_left = deferred.is_some() || held.is_some() || denied.as_ref().is_some_and(Denied::is_unreachable);
     let is_unanswered = denied.is_none() && abide_http::failure_of(error) == Some(Failure::Reset);
     let brief = denied.as_ref().map_or_else(|| line.why.clone(), outcome::brief);
+    let verdict = denied.as_ref().and_then(|denied| match denied.kind() {
+        DeniedKind::Disallowed { verdict } => Some(verdict.clone()),
+        _ => None,
+    });
     FetchAnswer {
         line,
+        verdict,
         not_before,
         held_until,
         is_left,
@@ -352,6 +361,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
     line.final_url = Some(public_url(response.url()).into());
     if let Some(info) = response.fetch_info() {
         let (permissions, preferences) = (info.permissions(), info.preferences());
+        answer.verdict = info.verdict().cloned();
         line.verdict = info.verdict().map(|verdict| OnlineVerdict::new(verdict, abide.gate().wall()));
         line.permissions = Some(Tags::new(&permissions, &preferences));
         line.preferences = StatedPreference::all(&preferences);
@@ -387,6 +397,7 @@ fn fetched(abide: &Abide, text: &str, response: &reqwest::Response) -> FetchAnsw
         answer.may_follow = permissions.may_follow();
         answer.follow = permissions.answer(Question::Follow).preference();
         answer.indexing = permissions.answer(Question::Index).preference();
+        answer.no_ai = StatedPreference::no_ai(&permissions);
         let rules = permissions.statements().iter().map(|(place, rules)| format!("{place}: {rules}"));
         let usages = answer.line.preferences.iter();
         let usages =

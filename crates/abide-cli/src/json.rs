@@ -93,6 +93,19 @@ impl StatedPreference {
         statements.collect()
     }
 
+    /// `noai` and `noimageai`, under their own names: which usages they mean is an interpretation.
+    pub(crate) fn no_ai(permissions: &Permissions) -> Vec<Self> {
+        let stated = permissions.statements().iter().flat_map(|(source, rules)| {
+            let named = ["noai", "noimageai"].into_iter().filter(|name| rules.states(name));
+            named.map(|name| Self {
+                usage: name.to_owned(),
+                preference: "disallow".to_owned(),
+                source: source.to_string(),
+            })
+        });
+        stated.collect()
+    }
+
     /// The usages that the site asks to leave alone, such as `train-ai`, whichever of its statements counts
     /// in the end.
     pub(crate) fn reserved(stated: &[Self]) -> BTreeSet<&str> {

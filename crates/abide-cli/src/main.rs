@@ -6,6 +6,7 @@
 
 mod agents;
 mod args;
+mod audit;
 mod batch;
 mod check;
 mod config;
@@ -34,6 +35,7 @@ mod status;
 mod stores;
 mod style;
 mod tags;
+mod warc;
 mod watch;
 
 use std::borrow::Cow;
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         Command::Lint(args) => lint::run(&args),
         Command::Agents(args) => agents::run(&args),
         Command::Watch(args) => watch::run(&args),
+        Command::Audit(args) => audit::run(&args),
         Command::Identity(call) => identity::run(&call),
         Command::Completions { shell } => manual::completions(shell),
         Command::Man => manual::man(),

@@ -12,7 +12,7 @@ use std::time::Duration;
 use abide::identity::WebBotAuth;
 use abide::pacing::PacePolicy;
 use abide::robots_cache::RobotsPolicy;
-use abide::{Abide, BuildError, Event, ReadOptions};
+use abide::{Abide, BuildError, Event, ObserveExchanges, ReadOptions};
 use futures_util::stream::{self, StreamExt};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 #[cfg(unix)]
@@ -41,14 +41,15 @@ pub(crate) fn run(
             }
         }
     };
-    observed(online, |_| {}, call)
+    observed(online, |_| {}, None, call)
 }
 
-/// The same for a call that deals with Ctrl-C itself. `observe` sees what the crawler does. The store is
-/// opened before and closed after.
+/// The same for a call that deals with Ctrl-C itself. `observe` sees what the crawler does, and `exchanges`
+/// what goes over the wire. The store is opened before and closed after.
 pub(crate) fn observed(
     online: &Online,
     observe: impl Fn(&Event<'_>) + Send + Sync + 'static,
+    exchanges: Option<Arc<dyn ObserveExchanges>>,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -74,7 +75,7 @@ pub(crate) fn observed(
         let signature = signature(online)?;
         drop(settings(online, signature.as_ref())?);
         let stores = Stores::open(&online.store).await?;
-        let crawler = crawler(online, &observer, &stores, signature.as_ref());
+        let crawler = crawler(online, &observer, exchanges.as_ref(), &stores, signature.as_ref());
         // The call takes the crawler, and its gate may have something to save before the store is closed.
         let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate().clone());
         let result = match crawler {
@@ -109,6 +110,7 @@ fn store_failure(event: &Event<'_>) -> Option<String> {
 fn crawler(
     online: &Online,
     observer: &EventObserver,
+    exchanges: Option<&Arc<dyn ObserveExchanges>>,
     stores: &Stores,
     signature: Option<&WebBotAuth>,
 ) -> anyhow::Result<(Abide, reqwest::Client)> {
@@ -116,6 +118,7 @@ fn crawler(
     // Perhaps twice, and each with another builder, because reqwest's cannot be cloned.
     let build = |inner: &dyn Fn() -> reqwest::ClientBuilder| -> anyhow::Result<_> {
         let builder = settings(online, signature)?.observer(Arc::clone(observer)).http11(inner());
+        let builder = exchanges.iter().fold(builder, |builder, seen| builder.exchanges(Arc::clone(seen)));
         Ok(stores.on(builder).build_with(inner()))
     };
     match build(&inner)? {

@@ -50,6 +50,15 @@ pub(crate) fn proxies(online: &Online) -> anyhow::Result<Vec<Proxy>> {
     Ok(proxies)
 }
 
+/// Whether requests may go through a proxy.
+pub(crate) fn is_set(online: &Online) -> bool {
+    let is_named = |name: &&str| std::env::var(name).is_ok_and(|text| !text.is_empty());
+    online.no_proxy.as_deref() != Some("*")
+        && (online.proxy.is_some() || NAMES.iter().any(|name| is_named(name)))
+}
+
+const NAMES: [&str; 6] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
+
 /// The proxy by its address: the resolver of the client is for sites, and refuses addresses that are not
 /// public, where proxies mostly are.
 fn proxy_url(text: &str) -> Result<Url, String> {

@@ -18,11 +18,14 @@ use crate::own_site::OwnSite;
 use crate::sanitize::public_url;
 use crate::status::UsageError;
 use crate::style;
+use crate::warc::Exchanges;
 
 /// The requests of one call, in order. Given to the request as an extension, and read afterwards.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recorder {
     sent: Arc<Mutex<Vec<Sent>>>,
+    /// For an archive.
+    pub(crate) exchanges: Exchanges,
     /// From a request to the end of its body.
     page_max: Option<Duration>,
 }

@@ -82,7 +82,7 @@ fn answer(question: TagsQuestion) -> Result<TagsLine, String> {
 
 /// What the fields and the head permit, and what they ask of those who use the content: Content-Usage,
 /// Content-Signal, TDMRep.
-fn read(
+pub(crate) fn read(
     tokens: Vec<ProductToken>,
     headers: &[(String, String)],
     html: Option<&[u8]>,

@@ -21,6 +21,7 @@ use abide_http::{AnswerChallenge, BuildError, Crawler, CrawlerBuilder, RedirectP
 use abide_permissions::{PermissionStore, ReadOptions, Usage};
 
 use crate::client::{Abide, Core};
+use crate::exchange::ObserveExchanges;
 use crate::http11::Http11;
 use crate::middleware::CODINGS;
 use crate::resolver::{GuardedResolver, SystemResolver};
@@ -45,6 +46,7 @@ pub struct Builder {
     resolver: Arc<dyn Resolve>,
     fetch: Option<Arc<dyn Fetch>>,
     http11: Option<reqwest::ClientBuilder>,
+    exchanges: Option<Arc<dyn ObserveExchanges>>,
     /// Of the client that is built: see [`Core::has_cookies`].
     has_cookies: Arc<AtomicBool>,
 }
@@ -61,6 +63,7 @@ impl Builder {
             resolver: Arc::new(SystemResolver),
             fetch: None,
             http11: None,
+            exchanges: None,
             has_cookies: Arc::default(),
         }
     }
@@ -257,6 +260,13 @@ impl Builder {
         self.gated(|gate| gate.observer(observer))
     }
 
+    /// Adds an observer of what goes over the wire, such as the writer of an archive: pages with every
+    /// redirect hop, robots.txt and tdmrep.json, each with the response as the server sent it. Of two, the
+    /// last counts. A [`fetch`](Self::fetch) of your own is not observed. Default: none.
+    pub fn exchanges(self, observer: Arc<dyn ObserveExchanges>) -> Self {
+        Self { exchanges: Some(observer), ..self }
+    }
+
     /// Fetches URLs although robots.txt denies them, and only reports the denial: for checking links of your
     /// own pages. The verdict of each hop has the denial and the reason `why`. The rate limit and the site's
     /// `Crawl-delay` stay.
@@ -386,6 +396,7 @@ impl Builder {
                 user_agent: self.crawler.checked_user_agent()?,
                 has_cookies: Arc::clone(&self.has_cookies),
                 http11: http11.clone(),
+                exchanges: self.exchanges.clone(),
             }),
         };
         Ok((self.finish(fetch, counts_sends, http11)?, client))
@@ -461,6 +472,7 @@ impl Builder {
             decodes: self.decodes,
             counts_sends,
             http11,
+            exchanges: self.exchanges,
             has_cookies: self.has_cookies,
         };
         Ok(Abide { core: Arc::new(core) })

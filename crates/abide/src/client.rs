@@ -19,6 +19,7 @@ use abide_gate::{Denied, Gate, Origin, Verdict};
 use abide_http::Crawler;
 
 use crate::builder::Builder;
+use crate::exchange::ObserveExchanges;
 use crate::http11::Http11;
 use crate::middleware::{self, AbideMiddleware};
 use crate::resolver::GuardedResolver;
@@ -59,6 +60,7 @@ pub(crate) struct Core {
     pub(crate) counts_sends: bool,
     /// For origins that respond over HTTP/1.1 only.
     pub(crate) http11: Option<Arc<Http11>>,
+    pub(crate) exchanges: Option<Arc<dyn ObserveExchanges>>,
     /// Whether any response has set a cookie, which a jar in the client may have kept.
     pub(crate) has_cookies: Arc<AtomicBool>,
     /// For clients of the crawler's owner.

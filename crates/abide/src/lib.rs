@@ -78,6 +78,7 @@
 //! | read what a site says about training | [`Preferences`] |
 //! | keep state across restarts or processes | the crates `abide-redb` and `abide-redis` |
 //! | log, trace, count | [`Builder::observer`], and `docs/observability.md` |
+//! | keep what goes over the wire | [`Builder::exchanges`] |
 //!
 //! The repository has a tutorial, a cookbook, a page of defaults, and one about moving an existing crawler
 //! (`docs/`).
@@ -118,6 +119,7 @@ mod client;
 mod extension;
 
 // A call: its hops, one request of it, and what the client does for that.
+mod exchange;
 mod http11;
 mod middleware;
 mod wire;
@@ -128,6 +130,7 @@ mod robots_fetch;
 
 pub use builder::Builder;
 pub use client::Abide;
+pub use exchange::{Exchange, ExchangeEnd, ObserveExchanges};
 pub use extension::{RequestBuilderExt, ResponseExt};
 
 pub use abide_gate::{

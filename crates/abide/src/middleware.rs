@@ -25,6 +25,7 @@ use abide_http::{
 };
 
 use crate::client::{Abide, Core};
+use crate::exchange::Watched;
 use crate::wire::{Wire, count};
 
 #[derive(Debug, Clone)]
@@ -201,6 +202,7 @@ async fn send(
     extensions: &mut Extensions,
     next: Next<'_>,
 ) -> (std::result::Result<Response, Unanswered>, Wire) {
+    let watched = Watched::begin(core.exchanges.as_ref(), &request, extensions, core.decodes);
     let sending = async {
         match core.http11.as_ref().and_then(|http11| http11.client_for(request.url())) {
             Some(client) => Ok(client.execute(request).await?),
@@ -210,10 +212,16 @@ async fn send(
     let sending = sent.span().instrument(with_read_timeout(core.read_timeout, sending));
     let (answer, wire) = count(sending).await;
     let answer = match answer {
-        Ok(Ok(response)) => Ok(response),
-        Ok(Err(error)) => Err(Unanswered { failure: failure(&error), error }),
+        Ok(Ok(response)) => Ok(watched.answered(response)),
+        Ok(Err(error)) => {
+            watched.failed(&error);
+            Err(Unanswered { failure: failure(&error), error })
+        }
         // Our own read timeout, and no error of a middleware below, whose meaning for the host is unknown.
-        Err(late) => Err(Unanswered { failure: Some(Failure::Timeout), error: Error::middleware(late) }),
+        Err(late) => {
+            watched.failed(&late);
+            Err(Unanswered { failure: Some(Failure::Timeout), error: Error::middleware(late) })
+        }
     };
     (answer, wire)
 }
@@ -372,7 +380,7 @@ fn into_http(url: Url, mut response: Response) -> http::Response<reqwest::Body> 
     with_url(url, response)
 }
 
-fn with_url(url: Url, response: Response) -> http::Response<reqwest::Body> {
+pub(crate) fn with_url(url: Url, response: Response) -> http::Response<reqwest::Body> {
     let (mut parts, body) = http::Response::<reqwest::Body>::from(response).into_parts();
     // The builder is given nothing else, so it cannot fail.
     if let Ok(with_url) = http::Response::builder().url(url).body(()) {

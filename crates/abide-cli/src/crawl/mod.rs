@@ -41,6 +41,7 @@ use crate::own_site::OwnSite;
 use crate::recorder::{self, Client, Recorder, Sent};
 use crate::sanitize::{count, public_url};
 use crate::status::{Status, wrong_usage};
+use crate::warc::Archive;
 use crate::{online, style};
 use csv::Csv;
 use facts::{CrawlRequest, Fact, OF_PAGE, Stopwatch, Watch};
@@ -57,7 +58,7 @@ use versions::{Version, Versions};
 pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     let given = absolute_urls(&args.urls)?;
     let urls: Vec<Url> = given.iter().flatten().map(|(_, url)| url.clone()).collect();
-    for (option, path) in [("--report", &args.report), ("--csv", &args.csv)] {
+    for (option, path) in [("--report", &args.report), ("--csv", &args.csv), ("--warc", &args.warc.warc)] {
         if let Some(path) = path {
             // Better now than after the crawl.
             are_apart(option, path, args.save.as_deref())?;
@@ -69,11 +70,13 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
     }
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
+    let archive = Arc::new(Archive::default());
+    let exchanges = archive.observer(&args.warc);
     let call = async |abide, inner| {
         // First, because what is wrong with its header fields is to leave nothing behind.
         let own_site = OwnSite::new(&args.own_site, urls.clone(), &args.online)?;
         let client = recorder::client(abide, inner, &args.online, own_site, false)?;
-        let mut crawl = Crawl::new(args, &urls, client, watch)?;
+        let mut crawl = Crawl::new(args, &urls, client, watch, archive)?;
         for url in &urls {
             _ = crawl.queue(Candidate::new(url, UrlKind::Page, 0), None)?;
         }
@@ -84,7 +87,7 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
         let status = crawl.end(result.is_ok())?;
         result.map(|interrupted| interrupted.unwrap_or(status.and(listed)))
     };
-    online::observed(&online, move |event| watching.observe(event), call)
+    online::observed(&online, move |event| watching.observe(event), exchanges, call)
 }
 
 /// Refuses a file where the directory to save to is to be made, or one above it.
@@ -146,6 +149,7 @@ struct Crawl {
     leaves_more: bool,
     time: Stopwatch,
     watch: Arc<Watch>,
+    archive: Arc<Archive>,
 }
 
 /// What came back for one URL.
@@ -161,11 +165,18 @@ struct Done {
 
 impl Crawl {
     /// Everything that is opened is opened here: the store is locked by now.
-    fn new(args: CrawlArgs, urls: &[Url], client: Client, watch: Arc<Watch>) -> anyhow::Result<Self> {
+    fn new(
+        args: CrawlArgs,
+        urls: &[Url],
+        client: Client,
+        watch: Arc<Watch>,
+        archive: Arc<Archive>,
+    ) -> anyhow::Result<Self> {
         let mut frontier = Frontier::new(urls, Scope::new(urls, args.max_depth, args.scope.clone()));
         // Of two for one host the last counts, as in `online::pace`.
         frontier.limits = args.host_max_pages.iter().cloned().collect();
         let mut report = Report::new(args.report.is_some());
+        archive.open(&args, urls, &client.abide)?;
         let (journal, save, leaves_more) = begin(&args, urls, &mut frontier, &mut report)?;
         let versions = match &args.online.store {
             StoreArg::Redb(store) => Some(Versions::beside(store)?),
@@ -193,6 +204,7 @@ impl Crawl {
             versions,
             time,
             watch,
+            archive,
         })
     }
 
@@ -286,7 +298,7 @@ impl Crawl {
 
     fn note(&mut self, done: Done) -> anyhow::Result<()> {
         let Done { task, mut answer, sent, ended, body, version } = done;
-        self.in_flight.remove(&task.host);
+        let recorder = self.in_flight.remove(&task.host).map(|(_, recorder)| recorder);
         self.sent(task.kind, &sent, Some(ended))?;
         if answer.line.outcome == Outcome::Refused {
             for host in self.report.unsent(&self.client.abide) {
@@ -297,6 +309,7 @@ impl Crawl {
             self.progress.suspended(|| style::note(format_args!("{hint}")));
         }
         let comes_again = self.comes_again(&task, &mut answer)?;
+        self.archive.page(&task.url, &answer, recorder.as_ref(), &self.client.abide, !comes_again)?;
         let mut left_out = LeftOut::default();
         let is_followed = !comes_again && self.follow(&task, &mut answer, &mut left_out)?;
         let is_fetched = !comes_again && answer.line.outcome == Outcome::Fetched;
@@ -467,6 +480,7 @@ impl Crawl {
         let mut logged = self.sent(UrlKind::Page, &[], None);
         for (task, recorder) in in_flight.values() {
             logged = logged.and(self.sent(task.kind, &recorder.sent(), None));
+            logged = logged.and(self.archive.interrupted(recorder));
             self.report.left(task);
         }
         self.frontier.left().for_each(|task| self.report.left(task));
@@ -484,6 +498,7 @@ impl Crawl {
             false => summary::print(&self.report, shows),
         };
         let is_finished = is_whole && in_flight.is_empty() && self.frontier.len() == 0 && !self.leaves_more;
+        let logged = logged.and(self.archive.end());
         let logged = logged.and(self.versions.as_mut().map_or(Ok(()), Versions::flush));
         let path = self.journal.take().map(|journal| journal.end(is_finished)).transpose()?;
         if self.report.interrupted {

@@ -3,6 +3,7 @@
 
 #![allow(clippy::restriction, reason = "a test that cannot go on fails, and says where")]
 
+mod audit;
 mod batch;
 mod calls;
 mod config;
@@ -20,6 +21,7 @@ mod refused;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;
+mod warc;
 mod watch;
 
 use std::io::Write;

@@ -1,0 +1,118 @@
+//! The block of a record, read once: its beginning is kept, and its digests are checked.
+
+use data_encoding::{BASE32_NOPAD, BASE64, HEXLOWER_PERMISSIVE};
+use ring::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};
+
+use crate::warc::reader::RecordHead;
+
+/// Looks at a block as it passes.
+pub(super) struct BlockCheck {
+    kept: Vec<u8>,
+    block: Option<Expected>,
+    payload: Option<Expected>,
+    /// Where the payload begins, once that is known.
+    payload_at: Option<usize>,
+    len: u64,
+}
+
+/// A digest that a record states.
+struct Expected {
+    name: &'static str,
+    stated: String,
+    context: Context,
+}
+
+impl BlockCheck {
+    pub(super) fn of(head: &RecordHead) -> Self {
+        let is_http = head.field("Content-Type").is_some_and(|kind| kind.starts_with("application/http"));
+        let has_payload = matches!(head.kind(), "request" | "response" | "resource" | "metadata");
+        Self {
+            kept: Vec::new(),
+            block: Expected::of(head, "WARC-Block-Digest"),
+            payload: Expected::of(head, "WARC-Payload-Digest").filter(|_| has_payload),
+            payload_at: (!is_http).then_some(0),
+            len: 0,
+        }
+    }
+
+    pub(super) fn push(&mut self, piece: &[u8]) {
+        if let Some(block) = &mut self.block {
+            block.context.update(piece);
+        }
+        let before = self.kept.len();
+        let left = KEPT_MAX - before;
+        self.kept.extend_from_slice(piece.get(..left).unwrap_or(piece));
+        match (&mut self.payload, self.payload_at) {
+            (Some(payload), Some(_)) => payload.context.update(piece),
+            (Some(payload), None) => {
+                self.payload_at = end_of_head(&self.kept, before.saturating_sub(3));
+                if let Some(at) = self.payload_at {
+                    // All that was kept of this piece, and what was not.
+                    payload.context.update(self.kept.get(at..).unwrap_or_default());
+                    payload.context.update(piece.get(left..).unwrap_or_default());
+                }
+            }
+            (None, _) => {}
+        }
+        self.len += piece.len() as u64;
+    }
+
+    /// The beginning of the block, and what is wrong with it.
+    pub(super) fn end(self) -> Block {
+        let mut wrong: Vec<String> = self.block.and_then(Expected::wrong).into_iter().collect();
+        // Whether a digest counts the chunks differs from writer to writer.
+        let is_chunked = || {
+            let head = self.kept.get(..self.payload_at.unwrap_or(0)).unwrap_or_default();
+            head.to_ascii_lowercase().windows(18).any(|window| window == b"transfer-encoding:")
+        };
+        if let Some(payload) = self.payload.filter(|_| self.payload_at.is_some()) {
+            wrong.extend(payload.wrong().filter(|_| !is_chunked()));
+        }
+        Block { is_whole: self.len <= self.kept.len() as u64, bytes: self.kept, wrong }
+    }
+}
+
+pub(super) struct Block {
+    pub(super) bytes: Vec<u8>,
+    /// Nothing of it was left out.
+    pub(super) is_whole: bool,
+    /// A sentence for each digest that is not that of the bytes.
+    pub(super) wrong: Vec<String>,
+}
+
+impl Expected {
+    /// `None`: it is not stated, or in a way that is not known here.
+    fn of(head: &RecordHead, name: &'static str) -> Option<Self> {
+        let (label, stated) = head.field(name)?.split_once(':')?;
+        let algorithm: &Algorithm = match label.to_ascii_lowercase().as_str() {
+            "sha1" | "sha-1" => &SHA1_FOR_LEGACY_USE_ONLY,
+            "sha256" | "sha-256" => &SHA256,
+            "sha384" | "sha-384" => &SHA384,
+            "sha512" | "sha-512" => &SHA512,
+            _ => return None,
+        };
+        Some(Self { name, stated: stated.to_owned(), context: Context::new(algorithm) })
+    }
+
+    fn wrong(self) -> Option<String> {
+        let found = self.context.finish();
+        let stated = self.stated.trim_end_matches('=');
+        let texts = [
+            HEXLOWER_PERMISSIVE.decode(stated.as_bytes()),
+            BASE32_NOPAD.decode(stated.to_ascii_uppercase().as_bytes()),
+            BASE64.decode(self.stated.as_bytes()),
+        ];
+        let is_it = texts.into_iter().flatten().any(|stated| stated == found.as_ref());
+        (!is_it).then(|| format!("{} is not that of the bytes", self.name))
+    }
+}
+
+/// Behind the empty line that ends the head of an HTTP message, looked for from `from` on.
+fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
+    let ends = |window: &[u8]| window == b"\r\n\r\n";
+    let at = bytes.get(from..)?.windows(4).position(ends)?;
+    Some(from + at + 4)
+}
+
+/// As much of a page as is looked at for its head, and more than counts of a robots.txt.
+const KEPT_MAX: usize = 1024 * 1024;

@@ -1,0 +1,561 @@
+//! What the records say of the crawler, one after the other.
+//!
+//! Memory grows with the number of hosts, not of records: of each, the last requests and the last robots.txt
+//! are kept.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use abide::pacing::{PacePolicy, RETRY_AFTER_MAX, WaitRequest, wait_request};
+use abide_permissions::ProductToken;
+use abide_robots::Target;
+use http::StatusCode;
+use http::header::{LOCATION, TRANSFER_ENCODING, USER_AGENT};
+use url::Url;
+
+use super::block::Block;
+use super::finding::{Finding, Kind, Level};
+use super::pace::{Half, HostPace};
+use super::robots::{OriginRobots, RobotsRecord, RobotsSays, TextRules};
+use super::stated::{is_read, restrictions};
+use super::time::Time;
+use crate::json;
+use crate::sanitize::public;
+use crate::warc::http::{Message, decoded};
+use crate::warc::reader::RecordHead;
+use crate::warc::record::{digest, labelled};
+use crate::warc::{DECISION_TYPE, Decision, DecisionRule, ROBOTS_LEN_MAX, ROBOTS_TYPE, RobotsStatement};
+
+/// An audit that is under way.
+pub(super) struct Judge {
+    /// Of `--agent`: for all files.
+    agent: Option<Arc<[ProductToken]>>,
+    /// Of `--delay`.
+    delay: Option<Duration>,
+    files: HashMap<usize, FileAgent>,
+    origins: HashMap<String, OriginRobots>,
+    hosts: HashMap<String, HostPace>,
+    /// The origins whose robots.txt redirects to a URL.
+    redirected: HashMap<String, Vec<String>>,
+    /// The last ones, by the record that they concern.
+    decisions: VecDeque<(String, Decision)>,
+    pub(super) tally: Tally,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    pub(super) records: u64,
+    pub(super) requests: u64,
+    pub(super) findings: u64,
+    pub(super) notes: u64,
+}
+
+/// Whose crawl a file is of.
+#[derive(Debug, Clone)]
+struct FileAgent {
+    tokens: Arc<[ProductToken]>,
+    /// The archive itself says by which tokens robots.txt was read.
+    is_stated: bool,
+}
+
+/// A record that is looked at.
+pub(super) struct Record<'a> {
+    pub(super) file: usize,
+    pub(super) name: &'a str,
+    pub(super) head: &'a RecordHead,
+    pub(super) block: &'a Block,
+}
+
+/// An HTTP record whose named fields are good.
+struct Exchange<'a> {
+    url: Url,
+    at: Time,
+    origin: String,
+    host: String,
+    id: &'a str,
+    message: Message<'a>,
+}
+
+type Found = Vec<(Level, Kind, String)>;
+
+fn fault(kind: Kind, why: String) -> (Level, Kind, String) {
+    (Level::Finding, kind, why)
+}
+
+impl Judge {
+    pub(super) fn new(agent: Option<Vec<ProductToken>>, delay: Option<Duration>) -> Self {
+        Self {
+            agent: agent.map(Arc::from),
+            delay,
+            files: HashMap::new(),
+            origins: HashMap::new(),
+            hosts: HashMap::new(),
+            redirected: HashMap::new(),
+            decisions: VecDeque::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    pub(super) fn hosts(&self) -> usize {
+        self.hosts.len()
+    }
+
+    /// What a record shows.
+    pub(super) fn record(&mut self, record: &Record<'_>) -> Vec<Finding> {
+        self.tally.records += 1;
+        let mut found: Found = Vec::new();
+        if !record.block.wrong.is_empty() {
+            found.push(fault(Kind::BrokenRecord, record.block.wrong.join("; ")));
+        }
+        match self.read(record) {
+            Ok(more) => found.extend(more),
+            Err(why) => found.push(fault(Kind::BrokenRecord, why)),
+        }
+        let findings: Vec<Finding> = found.into_iter().map(|found| finding(record, found)).collect();
+        let notes = findings.iter().filter(|finding| finding.level == Level::Note).count();
+        self.tally.notes += notes as u64;
+        self.tally.findings += (findings.len() - notes) as u64;
+        findings
+    }
+
+    /// # Errors
+    /// A sentence, if the record is broken.
+    fn read(&mut self, record: &Record<'_>) -> Result<Found, String> {
+        let head = record.head;
+        let content_type = head.field("Content-Type").unwrap_or_default();
+        match head.kind() {
+            "warcinfo" => self.info(record),
+            "metadata" if content_type == DECISION_TYPE => return self.decision(record),
+            "metadata" if content_type == ROBOTS_TYPE => self.robots_statement(record)?,
+            "resource" if head.target().is_some_and(is_robots_txt) => self.robots_resource(record)?,
+            "request" if content_type.starts_with("application/http") => {
+                return Ok(exchange(record)?
+                    .map(|exchange| self.request(record, &exchange))
+                    .unwrap_or_default());
+            }
+            "response" | "revisit" if content_type.starts_with("application/http") => {
+                let Some(exchange) = exchange(record)? else { return Ok(Vec::new()) };
+                return Ok(self.response(record, &exchange));
+            }
+            "" => return Err("the record has no WARC-Type".to_owned()),
+            _ => {}
+        }
+        Ok(Vec::new())
+    }
+
+    /// The name of the crawler, if the file says it.
+    fn info(&mut self, record: &Record<'_>) {
+        let text = String::from_utf8_lossy(&record.block.bytes);
+        let field = |name: &str| {
+            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+            let found = lines.find(|(key, _)| key.trim().eq_ignore_ascii_case(name));
+            found.map(|(_, value)| value.trim().to_owned())
+        };
+        if let Some(chain) = field("abide-agent") {
+            let tokens = chain.split(',').filter_map(|token| ProductToken::lenient(token).ok()).collect();
+            self.files.insert(record.file, FileAgent { tokens, is_stated: true });
+        } else if let Some(agent) = field("http-header-user-agent") {
+            self.files.insert(record.file, FileAgent { tokens: first_product(&agent), is_stated: false });
+        }
+    }
+
+    /// The tokens by which a request of a file is judged.
+    fn tokens(&self, file: usize) -> Arc<[ProductToken]> {
+        let of_file = || self.files.get(&file).map(|agent| Arc::clone(&agent.tokens));
+        self.agent.clone().or_else(of_file).unwrap_or_else(|| Arc::from([]))
+    }
+
+    fn request(&mut self, record: &Record<'_>, exchange: &Exchange<'_>) -> Found {
+        let agent = exchange.message.fields.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
+        if let Some(agent) = agent {
+            let known = self.files.get(&record.file);
+            let tokens = || first_product(agent);
+            if known.is_none_or(|known| !known.is_stated && known.tokens != tokens()) {
+                self.files.insert(record.file, FileAgent { tokens: tokens(), is_stated: false });
+            }
+        }
+        self.sent(record, exchange, Half::Request)
+    }
+
+    /// One half of an exchange: whether it was allowed, and not too soon.
+    fn sent(&mut self, record: &Record<'_>, exchange: &Exchange<'_>, half: Half) -> Found {
+        let tokens = self.tokens(record.file);
+        let robots = self.origins.entry(exchange.origin.clone()).or_default();
+        let in_force = robots.at(exchange.at);
+        let crawl_delay = match in_force {
+            Some(RobotsSays::Rules(text)) => text.rules(&tokens).crawl_delay(),
+            _ => None,
+        };
+        let delay = match (crawl_delay, self.delay) {
+            (Some(theirs), Some(ours)) => theirs.max(ours),
+            (Some(delay), None) | (None, Some(delay)) => delay,
+            (None, None) => PacePolicy::DELAY,
+        };
+        let host = self.hosts.entry(exchange.host.clone()).or_default();
+        let Some(impolite) = host.record(half, exchange.at, hash(exchange.url.as_str()), delay) else {
+            return Vec::new();
+        };
+        self.tally.requests += 1;
+        let delay = impolite.delay.map(|why| fault(Kind::ShortDelay, why));
+        let wait = impolite.wait.map(|why| fault(Kind::IgnoredWait, why));
+        let mut found: Found = delay.into_iter().chain(wait).collect();
+        // Also where a robots.txt redirects to, which is requested for it.
+        let is_for_robots = || self.redirected.contains_key(exchange.url.as_str());
+        if is_robots_txt(exchange.url.as_str()) || is_for_robots() {
+            return found;
+        }
+        let target = Target::of(&exchange.url);
+        let is_reported = robots.is_reported;
+        match robots.at(exchange.at) {
+            None if is_reported => {}
+            None => {
+                robots.is_reported = true;
+                let why =
+                    format!("no robots.txt of {} is in the archive before this request", exchange.origin);
+                found.push(fault(Kind::NoRobots, why));
+            }
+            Some(RobotsSays::Unreachable(why)) => {
+                let why = format!("everything is disallowed while robots.txt cannot be fetched: {why}");
+                found.push(fault(Kind::Disallowed, why));
+            }
+            Some(says) => {
+                let verdict = says.verdict(&tokens, &target).filter(|verdict| !verdict.is_allowed());
+                found.extend(verdict.map(|verdict| fault(Kind::Disallowed, verdict.to_string())));
+            }
+        }
+        found
+    }
+
+    fn response(&mut self, record: &Record<'_>, exchange: &Exchange<'_>) -> Found {
+        let mut found = self.sent(record, exchange, Half::Response);
+        let Some(status) = exchange.message.status.and_then(|status| StatusCode::from_u16(status).ok())
+        else {
+            return found;
+        };
+        self.asked_to_wait(exchange, status);
+        let mut origins = self.redirected.remove(exchange.url.as_str()).unwrap_or_default();
+        if is_robots_txt(exchange.url.as_str()) {
+            origins.push(exchange.origin.clone());
+        }
+        if !origins.is_empty() {
+            self.robots_response(record, exchange, status, origins);
+        } else if record.head.kind() == "response" && status.is_success() && !is_of_site(&exchange.url) {
+            found.extend(self.stated(record, exchange));
+        }
+        found
+    }
+
+    /// 429, 503 and their kin, and Retry-After on any error or redirect.
+    fn asked_to_wait(&mut self, exchange: &Exchange<'_>, status: StatusCode) {
+        let (asked, number) =
+            (wait_request(status, &exchange.message.fields, exchange.at.wall()), status.as_u16());
+        let because = |lasts: Option<Duration>| match lasts {
+            Some(lasts) => format!("status {number} with Retry-After {} s", lasts.as_secs()),
+            None => format!("status {number}"),
+        };
+        match asked {
+            WaitRequest::Throttle { retry_after } => {
+                let lasts = retry_after.unwrap_or(THROTTLE).min(RETRY_AFTER_MAX);
+                self.host(&exchange.host).asked_to_wait(exchange.at, lasts, because(retry_after));
+            }
+            WaitRequest::Backoff { retry_after } => {
+                let lasts = retry_after.min(RETRY_AFTER_MAX);
+                self.host(&exchange.host).asked_to_wait(exchange.at, lasts, because(Some(retry_after)));
+            }
+            WaitRequest::NextHop { retry_after } => {
+                if let Some((url, host)) =
+                    location(exchange).and_then(|url| Some((hash(url.as_str()), host(&url)?)))
+                {
+                    let because = because(Some(retry_after));
+                    self.host(&host).asked_before_hop(exchange.at, url, retry_after, because);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn host(&mut self, host: &str) -> &mut HostPace {
+        self.hosts.entry(host.to_owned()).or_default()
+    }
+
+    /// A response for the robots.txt of these origins.
+    fn robots_response(
+        &mut self,
+        record: &Record<'_>,
+        exchange: &Exchange<'_>,
+        status: StatusCode,
+        origins: Vec<String>,
+    ) {
+        if record.head.kind() == "revisit" {
+            return self.robots_revisit(record, exchange, &origins);
+        }
+        let message = &exchange.message;
+        let says = match status.as_u16() {
+            200..=299 => {
+                let body = dechunked(message);
+                match decoded(&message.fields, &body, ROBOTS_LEN_MAX) {
+                    Ok(text) => RobotsSays::Rules(Box::new(TextRules::new(&text, &self.tokens(record.file)))),
+                    Err(why) => RobotsSays::Unreachable(why),
+                }
+            }
+            300..=399 => match location(exchange) {
+                Some(target) => {
+                    if self.redirected.len() >= REDIRECTED_MAX {
+                        self.redirected.clear();
+                    }
+                    self.redirected.entry(target.into()).or_default().extend(origins);
+                    return;
+                }
+                None => {
+                    RobotsSays::Unreachable(format!("status {} without a good Location", status.as_u16()))
+                }
+            },
+            // RFC 9309 §2.3.1.3.
+            400..=499 => RobotsSays::Unavailable,
+            other => RobotsSays::Unreachable(format!("status {other}")),
+        };
+        let digest = payload_digest(record, message.body);
+        for origin in origins {
+            let (id, digest, says) = (exchange.id.to_owned(), digest.clone(), says.clone());
+            self.origins.entry(origin).or_default().add(RobotsRecord { id, at: exchange.at, digest, says });
+        }
+    }
+
+    /// It has not changed, or is the same as that of another origin.
+    fn robots_revisit(&mut self, record: &Record<'_>, exchange: &Exchange<'_>, origins: &[String]) {
+        let other = record.head.field("WARC-Refers-To-Target-URI").and_then(|url| Url::parse(url).ok());
+        let other = other.map(|url| url.origin().ascii_serialization());
+        let says = other.and_then(|other| self.origins.get_mut(&other)?.at(exchange.at).cloned());
+        for origin in origins {
+            let robots = self.origins.entry(origin.clone()).or_default();
+            let known = robots.at(exchange.at).cloned();
+            if let Some(says) = known.or_else(|| says.clone()) {
+                let digest = record.head.field("WARC-Payload-Digest").unwrap_or_default().to_owned();
+                robots.add(RobotsRecord { id: exchange.id.to_owned(), at: exchange.at, digest, says });
+            }
+        }
+    }
+
+    fn robots_resource(&mut self, record: &Record<'_>) -> Result<(), String> {
+        let text = TextRules::new(&record.block.bytes, &self.tokens(record.file));
+        self.robots_record(record, RobotsSays::Rules(Box::new(text)))
+    }
+
+    /// What abide says of a robots.txt without a text.
+    fn robots_statement(&mut self, record: &Record<'_>) -> Result<(), String> {
+        let statement: RobotsStatement = serde_json::from_slice(&record.block.bytes)
+            .map_err(|error| format!("expected what is known of a robots.txt as JSON: {error}"))?;
+        let status = statement.status.map(|status| format!("status {status}"));
+        let why = statement.why.or(status).unwrap_or_default();
+        let says = match statement.source.as_str() {
+            "unavailable" | "long_outage" => RobotsSays::Unavailable,
+            _ => RobotsSays::Unreachable(why),
+        };
+        self.robots_record(record, says)
+    }
+
+    fn robots_record(&mut self, record: &Record<'_>, says: RobotsSays) -> Result<(), String> {
+        let (url, at) = (target(record.head)?, date(record.head)?);
+        let id = record.head.field("WARC-Record-ID").unwrap_or_default().to_owned();
+        let digest = payload_digest(record, &record.block.bytes);
+        let robots = self.origins.entry(url.origin().ascii_serialization()).or_default();
+        robots.add(RobotsRecord { id, at, digest, says });
+        Ok(())
+    }
+
+    /// A decision of abide's, and whether the bytes bear it out.
+    fn decision(&mut self, record: &Record<'_>) -> Result<Found, String> {
+        let decision: Decision = serde_json::from_slice(&record.block.bytes)
+            .map_err(|error| format!("expected a decision as JSON: {error}"))?;
+        let found = self.contradictions(record, &decision)?;
+        if let Some(concerned) = record.head.field("WARC-Concurrent-To") {
+            if self.decisions.len() == DECISIONS_MAX {
+                self.decisions.pop_front();
+            }
+            self.decisions.push_back((concerned.to_owned(), decision));
+        }
+        Ok(found.into_iter().map(|why| fault(Kind::Decision, why)).collect())
+    }
+
+    fn contradictions(&mut self, record: &Record<'_>, decision: &Decision) -> Result<Option<String>, String> {
+        let (url, tokens) = (target(record.head)?, self.tokens(record.file));
+        let Some(stated) = &decision.verdict else { return Ok(None) };
+        if decision.outcome == "fetched" && stated.allowed == Some(false) {
+            return Ok(Some("it says that a URL was fetched which robots.txt disallows".to_owned()));
+        }
+        let Some(id) = &stated.robots_record else { return Ok(None) };
+        let known = self.origins.get_mut(&url.origin().ascii_serialization());
+        let Some(robots) = known.and_then(|robots| robots.find(id)) else {
+            return Ok(Some(format!("the record {id} of the robots.txt in force is not before it")));
+        };
+        if stated.robots_digest.as_ref() != Some(&robots.digest) {
+            return Ok(Some(format!("the robots.txt in {id} has other bytes than those that it names")));
+        }
+        let target = Target::of(&url);
+        let (allowed, rule, group) = match robots.says.verdict(&tokens, &target) {
+            Some(verdict) => {
+                let rule = json::rule(&verdict).map(|rule| DecisionRule {
+                    kind: rule.kind.to_owned(),
+                    pattern: rule.pattern,
+                    line: rule.line,
+                });
+                let has_group = verdict.rules().has_group();
+                let group = has_group.then(|| verdict.group().map(str::to_owned).collect());
+                (verdict.is_allowed(), rule, group)
+            }
+            None => (matches!(robots.says, RobotsSays::Unavailable), None, None),
+        };
+        let is_same = (stated.allowed, &stated.rule, &stated.group) == (Some(allowed), &rule, &group);
+        let words = |allowed: Option<bool>, rule: &Option<DecisionRule>| match (allowed, rule) {
+            (Some(true), Some(rule)) => format!("allowed by line {}", rule.line),
+            (Some(true), None) => "allowed".to_owned(),
+            (_, Some(rule)) => format!("disallowed by line {}", rule.line),
+            (_, None) => "disallowed".to_owned(),
+        };
+        Ok((!is_same).then(|| {
+            let (said, is) = (words(stated.allowed, &stated.rule), words(Some(allowed), &rule));
+            format!("it says {said}, and by the bytes of the robots.txt the URL is {is}")
+        }))
+    }
+
+    /// What a page that was kept states: a note if its decision says so, too.
+    fn stated(&mut self, record: &Record<'_>, exchange: &Exchange<'_>) -> Found {
+        let message = &exchange.message;
+        if message.body.is_empty() {
+            return Vec::new();
+        }
+        let tokens = self.tokens(record.file);
+        // What cannot be decoded is not a page that can be used.
+        let body = decoded(&message.fields, &dechunked(message), PAGE_LEN_MAX).unwrap_or_default();
+        let says = self.origins.get_mut(&exchange.origin).and_then(|robots| robots.at(exchange.at));
+        let text = match says {
+            Some(RobotsSays::Rules(text)) => Some(&mut **text),
+            _ => None,
+        };
+        let found = restrictions(&tokens, message, &body, text, &Target::of(&exchange.url));
+        let decision = self.decisions.iter().rev().find(|(concerned, _)| concerned == exchange.id);
+        let words = found.into_iter().map(|restriction| {
+            let is_known = decision.is_some_and(|(_, decision)| is_read(&restriction, decision));
+            let level = if is_known { Level::Note } else { Level::Finding };
+            (
+                level,
+                Kind::Stated,
+                format!("{} is stated on what was kept ({})", restriction.name, restriction.source),
+            )
+        });
+        words.collect()
+    }
+}
+
+fn finding(record: &Record<'_>, (level, kind, why): (Level, Kind, String)) -> Finding {
+    let text = |name| record.head.field(name).map(str::to_owned);
+    Finding {
+        level,
+        kind,
+        file: record.name.to_owned(),
+        offset: record.head.offset,
+        record: text("WARC-Record-ID"),
+        url: record.head.target().map(|url| public(url).into_owned()),
+        time: text("WARC-Date"),
+        why,
+    }
+}
+
+/// `None`: it is of no concern here, such as a name that was looked up.
+fn exchange<'a>(record: &Record<'a>) -> Result<Option<Exchange<'a>>, String> {
+    let head = record.head;
+    let (url, at) = (target(head)?, date(head)?);
+    let Some(host) = host(&url).filter(|_| matches!(url.scheme(), "http" | "https")) else { return Ok(None) };
+    let message = Message::read(&record.block.bytes);
+    let message = message.ok_or("expected an HTTP message in the block")?;
+    let id = head.field("WARC-Record-ID").ok_or("the record has no WARC-Record-ID")?;
+    Ok(Some(Exchange { origin: url.origin().ascii_serialization(), host, url, at, id, message }))
+}
+
+fn target(head: &RecordHead) -> Result<Url, String> {
+    let text = head.target().ok_or("the record has no WARC-Target-URI")?;
+    let mut url = Url::parse(text).map_err(|error| format!("its WARC-Target-URI is no URL: {error}"))?;
+    url.set_fragment(None);
+    Ok(url)
+}
+
+fn date(head: &RecordHead) -> Result<Time, String> {
+    let text = head.field("WARC-Date").ok_or("the record has no WARC-Date")?;
+    Time::parse(text).ok_or_else(|| "its WARC-Date is no time such as 2026-11-21T00:31:50Z".to_owned())
+}
+
+fn host(url: &Url) -> Option<String> {
+    Some(url.host_str()?.trim_end_matches('.').to_owned())
+}
+
+/// Of a payload that is too long to be kept, the one that it states, which was checked.
+fn payload_digest(record: &Record<'_>, payload: &[u8]) -> String {
+    let stated = record.head.field("WARC-Payload-Digest").filter(|_| !record.block.is_whole);
+    stated.map_or_else(|| labelled(&digest(&[payload])), str::to_owned)
+}
+
+fn is_robots_txt(url: &str) -> bool {
+    Url::parse(url).is_ok_and(|url| url.path() == "/robots.txt" && url.query().is_none())
+}
+
+/// A file about the site, and no page of it.
+fn is_of_site(url: &Url) -> bool {
+    url.path() == "/.well-known/tdmrep.json"
+}
+
+fn location(exchange: &Exchange<'_>) -> Option<Url> {
+    let text = exchange.message.fields.get(LOCATION)?;
+    let mut url = exchange.url.join(&String::from_utf8_lossy(text.as_bytes())).ok()?;
+    url.set_fragment(None);
+    Some(url)
+}
+
+/// `ExampleBot` of `ExampleBot/1.0 (+https://example.com/bot)`.
+fn first_product(agent: &str) -> Arc<[ProductToken]> {
+    let first = agent.split(|letter: char| letter == '/' || letter.is_whitespace()).next();
+    first.and_then(|first| ProductToken::lenient(first).ok()).into_iter().collect()
+}
+
+/// The body without its transfer coding, if the archive has it with it. Writers differ there, whatever the
+/// field says.
+fn dechunked<'a>(message: &Message<'a>) -> Cow<'a, [u8]> {
+    if !message.fields.contains_key(TRANSFER_ENCODING) {
+        return message.body.into();
+    }
+    let (mut rest, mut body) = (message.body, Vec::new());
+    loop {
+        let Some(end) = rest.windows(2).position(|window| window == b"\r\n") else { break };
+        let (size, behind) = rest.split_at(end);
+        let size = size.split(|byte| *byte == b';').next().unwrap_or_default();
+        let size =
+            std::str::from_utf8(size).ok().and_then(|size| usize::from_str_radix(size.trim(), 16).ok());
+        let Some(size) = size else { break };
+        let data = behind.get(2..).unwrap_or_default();
+        body.extend_from_slice(data.get(..size).unwrap_or(data));
+        // The line end behind the data.
+        rest = data.get(size.saturating_add(2)..).unwrap_or_default();
+        if size == 0 {
+            return body.into();
+        }
+    }
+    // Cut within a chunk, or not chunked at all.
+    if body.is_empty() { message.body.into() } else { body.into() }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// After a 429 or 503 without a Retry-After: no specification says how long. Lenient: abide waits a minute.
+const THROTTLE: Duration = Duration::from_secs(10);
+/// Decisions stand right before their responses.
+const DECISIONS_MAX: usize = 64;
+/// Redirects of robots.txt that were not followed yet.
+const REDIRECTED_MAX: usize = 10_000;
+/// As much of a page as is looked at for its head.
+const PAGE_LEN_MAX: usize = 512 * 1024;
