@@ -8,7 +8,7 @@
 //! `abide-redis` does the same in Lua.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -79,6 +79,13 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// store with a round trip makes them in one; by default they are made at the same time.
     fn exchange_all<'a>(&'a self, asks: &'a [(Arc<str>, LeaseAsk)]) -> BoxFuture<'a, Vec<LeaseReply>> {
         Box::pin(exchange_each(self, asks))
+    }
+
+    /// Waits until this process, which got [`Busy`](LeaseStatus::Busy) and is next, may get the lease of the
+    /// host because its holder has given it up. A hint: the process then asks at once, and it asks again by
+    /// itself if this never comes, which is the default. Dropped when it is no longer waited for.
+    fn given_up<'a>(&'a self, _host: &'a str, _holder: HolderId) -> BoxFuture<'a, ()> {
+        Box::pin(pending())
     }
 
     /// Whether other processes may use it at the same time. Of a store of one process, as a file that is
