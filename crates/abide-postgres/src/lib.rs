@@ -9,8 +9,9 @@ mod link;
 mod schema;
 mod target;
 
-// The traits.
+// The traits, and the versions of pages.
 mod hosts;
+mod pages;
 #[cfg(feature = "permissions")]
 mod permissions;
 mod robots;

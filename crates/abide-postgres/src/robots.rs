@@ -3,6 +3,8 @@
 //! What one process has fetched, the others use. Which of them fetches is decided by the lease of the host,
 //! not here.
 
+use std::time::Duration;
+
 use abide_gate::robots_cache::{RobotsRecord, RobotsStore};
 use abide_gate::{BoxFuture, Origin, StoreError, WallMillis};
 use tokio_postgres::types::{ToSql, Type};
@@ -43,14 +45,12 @@ impl RobotsStore for Store {
             let (name, bytes) = (origin.as_str().as_bytes(), record.encode());
             let text_len = record.copy().map_or(0, |copy| copy.body().len());
             let text_len = i32::try_from(text_len).unwrap_or(i32::MAX);
-            // A hundred years are for ever, and what is added to a date has a bound.
-            let life = self.record_life.as_secs().min(100 * 366 * 86_400) as f64;
             let args: [(&(dyn ToSql + Sync), Type); 5] = [
                 (&name, Type::BYTEA),
                 (&bytes, Type::BYTEA),
                 (&text_len, Type::INT4),
                 (&millis(record.asked_at()), Type::INT8),
-                (&life, Type::FLOAT8),
+                (&seconds(self.record_life), Type::FLOAT8),
             ];
             self.link.query(&self.link.schema.of(SAVE), &args).await?;
             Ok(())
@@ -74,4 +74,9 @@ impl RobotsStore for Store {
 
 fn millis(at: WallMillis) -> i64 {
     i64::try_from(at.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// A hundred years are for ever, and what is taken from a date has a bound.
+pub(crate) fn seconds(life: Duration) -> f64 {
+    life.as_secs_f64().min(100.0 * 366.0 * 86_400.0)
 }

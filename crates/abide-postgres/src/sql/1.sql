@@ -280,3 +280,11 @@ CREATE TABLE abide.permissions (
   record bytea NOT NULL,
   received_at bigint NOT NULL
 );
+
+-- Versions of pages, for crawlers that ask for a page again: whatever they keep.
+CREATE TABLE abide.pages (
+  url text PRIMARY KEY,
+  version bytea NOT NULL,
+  saved_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE INDEX pages_saved_at ON abide.pages (saved_at);
