@@ -3,6 +3,7 @@
 //!
 //! Three kinds, by what helps: another URL, another attempt, or another server or role.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,7 +92,12 @@ impl Error {
     /// What is known of a failure, without what the server may have repeated of our statements and names.
     pub(crate) fn of(server: &str, error: &tokio_postgres::Error) -> Self {
         let Some(code) = error.code() else {
-            return Self::unreachable(server, &error.to_string());
+            // No server has said it: the causes are the system's words, or those of TLS.
+            let mut why = error.to_string();
+            if let Some(cause) = error.source() {
+                why = format!("{why}: {cause}");
+            }
+            return Self::unreachable(server, &why);
         };
         let (kind, what) = explain(code);
         match kind {

@@ -16,6 +16,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Mutex, Notify};
 use tokio::time::{Instant, timeout};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Notification, Row};
 
@@ -88,8 +89,10 @@ impl Link {
         reply.map_err(|error| {
             let shown = Error::of(&self.server, &error);
             // What a server says about a statement says nothing against the connection, unless it is no
-            // primary any more.
-            if error.code().is_none_or(|code| code.code() == "25006") || client.is_closed() {
+            // primary any more, or closes it.
+            let is_about_the_connection =
+                |code: &SqlState| code.code() == "25006" || code.code().starts_with("57P");
+            if error.code().is_none_or(is_about_the_connection) {
                 pending.is_lost.store(true, Ordering::Relaxed);
             }
             shown

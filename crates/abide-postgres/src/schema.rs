@@ -66,8 +66,8 @@ impl Schema {
         // After the lock, because the process that had it may have done all.
         let version = self.version(transaction.client()).await?;
         let name = &self.name;
-        let is_there = format!("SELECT to_regnamespace('{name}') IS NOT NULL");
-        if !transaction.query_one(&is_there, &[]).await?.get::<_, bool>(0) {
+        let is_there = format!("SELECT FROM pg_namespace WHERE nspname = '{name}'");
+        if transaction.client().query_typed(&is_there, &[]).await?.is_empty() {
             transaction.batch_execute(&format!("CREATE SCHEMA {name}")).await?;
         }
         for sql in VERSIONS.iter().skip(version) {
@@ -78,8 +78,10 @@ impl Schema {
 
     /// 0: there is nothing.
     async fn version(&self, client: &Client) -> Result<usize, SchemaError> {
-        let is_there = self.of("SELECT to_regprocedure('abide.version()') IS NOT NULL");
-        if !client.query_typed(&is_there, &[]).await?.iter().any(|row| row.get(0)) {
+        // In the tables, because what is looked up by name may be remembered from before the lock.
+        let is_there = "SELECT FROM pg_proc JOIN pg_namespace AS it ON it.oid = pronamespace
+            WHERE proname = 'version' AND nspname = 'abide'";
+        if client.query_typed(&self.of(is_there), &[]).await?.is_empty() {
             return Ok(0);
         }
         let rows = client.query_typed(&self.of("SELECT abide.version()"), &[]).await?;

@@ -214,7 +214,7 @@ BEGIN
       kept_until = h.kept_until
       WHERE t.host = key;
     -- A backoff is on disk before the reply. What its holder reports of it later differs by the time that a command takes.
-    IF h.backoff > was.backoff + a_second OR h.throttles > was.throttles THEN
+    IF h.backoff - a_second > was.backoff OR h.throttles > was.throttles THEN
       PERFORM set_config('synchronous_commit', (SELECT reset_val FROM pg_settings WHERE pg_settings.name = 'synchronous_commit'), true);
     END IF;
     -- For each host that comes, two go that are no longer in use.
