@@ -26,7 +26,7 @@ pub(crate) struct Fault {
     strike: Act,
     mend: Act,
     /// Records of robots.txt are there after it.
-    pub(crate) keeps_records: bool,
+    keeps_records: bool,
 }
 
 type Act = Arc<dyn Fn(&mut Server) + Send + Sync>;
@@ -46,6 +46,11 @@ impl Fault {
     /// It is over at once.
     pub(crate) fn at_once(name: &'static str, strike: impl Fn(&mut Server) + Send + Sync + 'static) -> Self {
         Self::lasting(0, name, strike, |_| ())
+    }
+
+    /// Or are not there, unless it is so.
+    pub(crate) fn keeping_records(self, keeps_records: bool) -> Self {
+        Self { keeps_records, ..self }
     }
 
     pub(crate) fn paused(away: u64, name: &'static str) -> Self {
@@ -121,7 +126,7 @@ pub(crate) async fn both(start: impl Fn() -> Option<Server>, fault: Fault) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_fails_shortens_no_delay_and_keeps_no_host() {
-    let killed = Fault { keeps_records: store::IS_DURABLE, ..Fault::killed("killed") };
+    let killed = Fault::killed("killed").keeping_records(store::IS_DURABLE);
     join!(
         both(store::start, Fault::paused(5, "paused for 5 s")),
         both(store::start, Fault::paused(7, "paused for 7 s")),

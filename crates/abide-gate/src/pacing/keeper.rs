@@ -105,6 +105,10 @@ impl Keeper {
         StoreView { options: &self.options, outage: self.outage(), unit: self.unit(key) }
     }
 
+    pub(crate) fn holder(&self) -> HolderId {
+        self.holder
+    }
+
     fn outage(&self) -> StoreOutage {
         lock(&self.health).outage
     }

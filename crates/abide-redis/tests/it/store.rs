@@ -28,6 +28,6 @@ pub(crate) fn open(url: &str, patience: Duration) -> Store {
 async fn a_server_with_a_file_and_one_that_is_flushed_shorten_no_delay() {
     let with_file = || Server::start_new(&["--appendonly", "yes"]).inspect(Server::age);
     let flushed = Fault::at_once("flushed", |server| server.ask::<()>(&["FLUSHALL"]));
-    let flushed = Fault { keeps_records: false, ..flushed };
-    join!(both(with_file, Fault::killed("killed, with a file")), both(start, flushed));
+    let killed = Fault::killed("killed, with a file");
+    join!(both(with_file, killed), both(start, flushed.keeping_records(false)));
 }
