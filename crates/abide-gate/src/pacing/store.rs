@@ -4,8 +4,8 @@
 //! A process *leases* a host, and paces it alone while it has the lease. So the rule of pacing stands in one
 //! place, in this crate, and a store keeps only two things for a host: who has its lease until when, and the
 //! state that the next holder goes on from. [`HostEntry`](super::HostEntry) is that step as a plain function:
-//! the store in memory (`testing`) and the durable store of `abide-redb` call it, and the script of
-//! `abide-redis` does the same in Lua.
+//! the store in memory (`testing`) and the durable store of `abide-redb` call it, and `abide-redis` does the
+//! same in Lua, `abide-postgres` in SQL.
 
 use std::fmt;
 use std::future::{pending, poll_fn};
