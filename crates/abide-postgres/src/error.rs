@@ -30,6 +30,7 @@ enum Kind {
     Usage,
     Unreachable,
     Refused,
+    Locked,
 }
 
 impl Error {
@@ -102,8 +103,13 @@ impl Error {
         let (kind, what) = explain(code);
         match kind {
             Kind::Unreachable => Self::unreachable(server, what),
-            _ => Self::refused(server, what),
+            _ => Self { kind, ..Self::refused(server, what) },
         }
+    }
+
+    /// Whether it may be about one of several hosts alone.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.kind == Kind::Locked
     }
 
     /// Whether the URL or the schema's name is invalid.
@@ -127,7 +133,7 @@ fn explain(code: &SqlState) -> (Kind, &str) {
         "25006" => (Kind::Refused, "it takes no writes: it is a standby, or read-only"),
         "42501" => (Kind::Refused, "the role may not use the tables or functions of the schema"),
         "3F000" | "42P01" | "42883" => (Kind::Refused, "the schema has been removed"),
-        "55P03" => (Kind::Refused, "another transaction has kept a host's row locked"),
+        "55P03" => (Kind::Locked, "another transaction has kept a host's row locked"),
         "53100" => (Kind::Refused, "its disk is full"),
         "53300" => (Kind::Unreachable, "it has no connection left"),
         "57014" => (Kind::Unreachable, "the statement was cancelled, as by a statement_timeout"),

@@ -29,7 +29,7 @@ impl HostStore for Store {
         })
     }
 
-    /// In one statement. Where that is refused, as because of one row that is locked, in one each.
+    /// In one statement. Where somebody has a row locked, in one each: the others are free.
     fn exchange_all<'a>(&'a self, asks: &'a [(Arc<str>, LeaseAsk)]) -> BoxFuture<'a, Vec<LeaseReply>> {
         Box::pin(async move {
             // By host, so that two processes that lock the rows of several never wait for each other.
@@ -43,10 +43,8 @@ impl HostStore for Store {
                     replies.sort_by_key(|(n, _)| *n);
                     replies.into_iter().map(|(_, reply)| reply).collect()
                 }
-                Err(error) if error.is_unreachable() => {
-                    asks.iter().map(|_| Err(error.clone().into())).collect()
-                }
-                Err(_) => exchange_each(self, asks).await,
+                Err(error) if error.is_locked() => exchange_each(self, asks).await,
+                Err(error) => asks.iter().map(|_| Err(error.clone().into())).collect(),
             }
         })
     }

@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, Weak};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -45,7 +45,13 @@ pub(crate) type Args<'a> = [(&'a (dyn ToSql + Sync), Type)];
 /// Who waits to hear that a lease was given up: by holder and host, as a notification names them.
 #[derive(Default)]
 pub(crate) struct Releases {
-    waiting: std::sync::Mutex<HashMap<String, Weak<Notify>>>,
+    waiting: std::sync::Mutex<HashMap<String, Arc<Notify>>>,
+}
+
+/// Of one that waits, until it no longer does.
+struct Place<'a> {
+    releases: &'a Releases,
+    name: String,
 }
 
 struct PendingReply {
@@ -184,22 +190,25 @@ where
 impl Releases {
     async fn wait_for(&self, name: String) {
         let notify = Arc::new(Notify::new());
-        {
-            let mut waiting = self.lock();
-            waiting.retain(|_, notify| notify.strong_count() > 0);
-            waiting.insert(name, Arc::downgrade(&notify));
-        }
+        self.lock().insert(name.clone(), Arc::clone(&notify));
+        let _place = Place { releases: self, name };
         notify.notified().await;
     }
 
     fn notify(&self, notification: &Notification) {
-        if let Some(notify) = self.lock().remove(notification.payload()).and_then(|notify| notify.upgrade()) {
+        if let Some(notify) = self.lock().get(notification.payload()) {
             notify.notify_one();
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Weak<Notify>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Notify>>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.releases.lock().remove(&self.name);
     }
 }
 

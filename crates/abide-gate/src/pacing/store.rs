@@ -84,7 +84,8 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// Waits until this process, which got [`Busy`](LeaseStatus::Busy) and is next, may get the lease of the
     /// host because its holder has given it up. A hint: the process then asks at once, and it asks again by
     /// itself if this never comes, which is the default. Dropped when it is no longer waited for.
-    fn given_up<'a>(&'a self, _host: &'a str, _holder: HolderId) -> BoxFuture<'a, ()> {
+    fn given_up<'a>(&'a self, host: &'a str, holder: HolderId) -> BoxFuture<'a, ()> {
+        let _ = (host, holder);
         Box::pin(pending())
     }
 
