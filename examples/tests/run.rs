@@ -61,7 +61,7 @@ fn each_example_prints_what_it_is_there_to_show() {
     });
 }
 
-const OWN_TESTS: [&str; 2] = ["permissions", "many_processes"];
+const OWN_TESTS: [&str; 3] = ["permissions", "many_processes", "postgres_queue"];
 
 #[test]
 fn permissions() {
@@ -79,6 +79,22 @@ fn many_processes() {
     assert!(text.contains("4 processes, 3 hosts, a promise of 0.2 s"), "{text}");
     for host in ["bakery.example", "journal.example", "open.example"] {
         assert!(text.contains(host), "{text}");
+    }
+}
+
+#[test]
+fn postgres_queue() {
+    let text = run("postgres_queue", &[]);
+    if text.contains("PostgreSQL is not installed here") {
+        return;
+    }
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    // Five pages, because one is forbidden, and robots.txt once; and one page that is asked for again.
+    for (host, requests) in [("bakery", "6"), ("busy", "7"), ("journal", "6"), ("open", "6")] {
+        let row = rows.iter().find(|row| row.first() == Some(&&*format!("{host}.example"))).unwrap();
+        assert_eq!(row[1..3], [requests, "1"], "{text}");
+        let shortest: f64 = row[4].trim_end_matches("ms").parse().unwrap();
+        assert!(shortest >= 300.0, "{text}");
     }
 }
 

@@ -141,11 +141,12 @@ fn every_crate_ships_its_licences_and_says_where_it_lives() {
 /// The crates of abide that each crate is built with. Arrows only point towards `abide-robots`.
 const ARROWS: &str = "\
 abide: abide-gate abide-http abide-identity abide-permissions abide-robots
-abide-cli: abide abide-gate abide-http abide-identity abide-permissions abide-redb abide-redis abide-robots
+abide-cli: abide abide-gate abide-http abide-identity abide-permissions abide-postgres abide-redb abide-redis abide-robots
 abide-gate: abide-robots
 abide-http: abide-gate abide-permissions abide-robots
 abide-identity: abide-gate abide-http abide-permissions
 abide-permissions: abide-robots
+abide-postgres: abide-gate abide-permissions
 abide-redb: abide-gate abide-permissions
 abide-redis: abide-gate abide-permissions
 abide-robots:

@@ -6,6 +6,7 @@
 
 mod capture;
 mod coding;
+mod postgres;
 mod quota;
 mod redis;
 mod reply;
@@ -17,6 +18,7 @@ mod tls;
 pub use self::redis::{Redis, free_port, signal};
 pub use capture::{Captured, Said, listen};
 pub use coding::{CODINGS, gzip};
+pub use postgres::Postgres;
 pub use quota::Quota;
 pub use reply::{Reply, Step};
 pub use server::{Names, Seen, Server, delays};

@@ -63,7 +63,7 @@ pub(crate) enum Command {
     /// Crawl sites politely, breadth first, with a report per host
     ///
     /// Ctrl-C ends the crawl and prints its report. With --store redb:PATH the same call resumes a crawl that
-    /// was interrupted or killed. A Redis store keeps robots.txt and backoffs, but not the queue.
+    /// was interrupted or killed. A Redis or PostgreSQL store keeps robots.txt and backoffs, but not the queue.
     #[command(after_long_help = examples("crawl"))]
     Crawl(Box<CrawlArgs>),
     /// Fetch URLs: robots.txt, delay and redirects checked, and what the page permits
@@ -599,11 +599,12 @@ pub(crate) struct Online {
     #[arg(help_heading = "Identity", long, value_name = "USE", value_parser = purpose)]
     pub(crate) purpose: Option<Usage>,
     /// Where robots.txt, leases, backoffs and permissions are kept: memory, redb:PATH (kept between calls,
-    /// one process at a time) or redis://HOST (for several processes, Redis or Valkey; also
-    /// redis+cluster://HOST,... and redis+sentinel://HOST,.../NAME)
+    /// one process at a time), redis://HOST (for several processes, Redis or Valkey; also
+    /// redis+cluster://HOST,... and redis+sentinel://HOST,.../NAME) or postgres://HOST/DATABASE (the same,
+    /// PostgreSQL)
     #[arg(help_heading = "Pace and state", long, value_name = "STORE", default_value = "memory", value_parser = store)]
     pub(crate) store: StoreArg,
-    /// What is sent while a Redis store is away: defer (nothing to hosts that this process has not leased),
+    /// What is sent while a Redis or PostgreSQL store is away: defer (nothing to hosts that this process has not leased),
     /// continue:N (also to others, at the delay times N, for N processes) or stop (nothing without a lease
     /// that has not ended)
     #[arg(help_heading = "Pace and state", long, value_name = "WHAT", default_value = "defer", value_parser = on_store_outage)]
@@ -726,13 +727,15 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// `memory`, `redb:PATH`, `redis://...`.
+/// `memory`, `redb:PATH`, `redis://...`, `postgres://...`.
 #[derive(Debug, Clone)]
 pub(crate) enum StoreArg {
     Memory,
     Redb(PathBuf),
     #[cfg_attr(not(feature = "redis"), allow(dead_code, reason = "refused by name then"))]
     Redis(String),
+    #[cfg_attr(not(feature = "postgres"), allow(dead_code, reason = "refused by name then"))]
+    Postgres(String),
 }
 
 fn store(text: &str) -> Result<StoreArg, String> {
@@ -742,12 +745,15 @@ fn store(text: &str) -> Result<StoreArg, String> {
     if let Some(path) = text.strip_prefix("redb:").filter(|path| !path.is_empty()) {
         return Ok(StoreArg::Redb(path.into()));
     }
+    if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        return Ok(StoreArg::Postgres(text.to_owned()));
+    }
     // Whatever may hold a password is for the store to decide: what is refused here is repeated on the
     // terminal.
     if text.contains("://") || text.contains('@') {
         return Ok(StoreArg::Redis(text.to_owned()));
     }
-    Err("expected memory, redb:PATH or redis://HOST".to_owned())
+    Err("expected memory, redb:PATH, redis://HOST or postgres://HOST/DATABASE".to_owned())
 }
 
 /// `defer`, `continue:N`, `stop`.

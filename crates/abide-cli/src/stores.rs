@@ -1,8 +1,8 @@
 //! `--store`: where robots.txt, leases, backoffs and permissions are kept.
 //!
-//! The features `redb` and `redis` can be left out of a build, and only this file notices.
+//! The features `redb`, `redis` and `postgres` can be left out of a build.
 
-#[cfg(any(feature = "redb", feature = "redis"))]
+#[cfg(any(feature = "redb", feature = "redis", feature = "postgres"))]
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,8 @@ pub(crate) enum Stores {
     Redb(abide_redb::Store),
     #[cfg(feature = "redis")]
     Redis(abide_redis::Store),
+    #[cfg(feature = "postgres")]
+    Postgres(abide_postgres::Store),
 }
 
 /// How long a store may take to answer.
@@ -30,7 +32,7 @@ const SETTLED_WITHIN: Duration = Duration::from_secs(2);
 impl Stores {
     /// Opens what `--store` names. One that cannot be had is wrong usage: nothing has been asked then.
     pub(crate) async fn open(arg: &StoreArg) -> Result<Self, UsageError> {
-        #[cfg(any(feature = "redb", feature = "redis"))]
+        #[cfg(any(feature = "redb", feature = "redis", feature = "postgres"))]
         let wrong = |error: &dyn std::fmt::Display| UsageError(format!("--store: {error}"));
         match arg {
             StoreArg::Memory => Ok(Self::Memory),
@@ -45,10 +47,17 @@ impl Stores {
                 let store = abide_redis::Store::builder(url).command_timeout(STORE_TIMEOUT);
                 store.connect().await.map(Self::Redis).map_err(|error| wrong(&error))
             }
+            #[cfg(feature = "postgres")]
+            StoreArg::Postgres(url) => {
+                let store = abide_postgres::Store::builder(url).command_timeout(STORE_TIMEOUT);
+                store.connect().await.map(Self::Postgres).map_err(|error| wrong(&error))
+            }
             #[cfg(not(feature = "redb"))]
             StoreArg::Redb(_) => Err(left_out("redb")),
             #[cfg(not(feature = "redis"))]
             StoreArg::Redis(_) => Err(left_out("redis")),
+            #[cfg(not(feature = "postgres"))]
+            StoreArg::Postgres(_) => Err(left_out("postgres")),
         }
     }
 
@@ -62,6 +71,11 @@ impl Stores {
             }
             #[cfg(feature = "redis")]
             Self::Redis(store) => {
+                let (robots, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
+                builder.robots_store(robots).host_store(pace).permission_store(Arc::new(store))
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => {
                 let (robots, pace) = (Arc::new(store.clone()), Arc::new(store.clone()));
                 builder.robots_store(robots).host_store(pace).permission_store(Arc::new(store))
             }
@@ -84,7 +98,7 @@ impl Stores {
 }
 
 /// A store that this build does not have.
-#[cfg(not(all(feature = "redb", feature = "redis")))]
+#[cfg(not(all(feature = "redb", feature = "redis", feature = "postgres")))]
 fn left_out(feature: &str) -> UsageError {
     UsageError(format!(
         "--store: this abide was built without {feature}; install it with --features {feature}"

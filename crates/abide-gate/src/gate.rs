@@ -22,7 +22,7 @@ use crate::paced::{file_delay, last_delay};
 use crate::pacing::{BackoffCause, DeferReason, HostReport, NextHop, NextSlot, Pacer, Permit};
 use crate::robots_cache::{GoodCopy, RobotsCache, RobotsEntry, Source};
 use crate::text::Escaped;
-use crate::{AddressGuard, Clock, Host, Origin, SignRequest, Stats, WallMillis};
+use crate::{AddressGuard, Clock, HolderId, Host, Origin, SignRequest, Stats, WallMillis};
 
 /// Decides whether and when a request may be sent: robots.txt and rate limits. Cheap to clone; clones share
 /// everything.
@@ -263,6 +263,12 @@ impl Gate {
         let crawl_delay = self.robots.cached(&origin).and_then(|entry| entry.crawl_delay());
         let slot = self.pacer.next_slot(url, crawl_delay.unwrap_or_default());
         slot.map_err(|refusal| self.denied(refusal, url))
+    }
+
+    /// The name under which this gate leases hosts from its [`HostStore`](crate::pacing::HostStore), such as
+    /// stands in the `holder` of the view `abide.hosts` of `abide-postgres`. `None`: it has no such store.
+    pub fn holder(&self) -> Option<HolderId> {
+        self.pacer.keeper.as_ref().map(|keeper| keeper.holder())
     }
 
     /// The host that has been free for the longest time, or else will be free first. A host without a request

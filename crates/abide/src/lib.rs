@@ -76,7 +76,7 @@
 //! | set something for one request | [`RequestBuilderExt::abide`] with [`Options`] |
 //! | see hops, verdicts and waits | [`ResponseExt::fetch_info`] |
 //! | read what a site says about training | [`Preferences`] |
-//! | keep state across restarts or processes | the crates `abide-redb` and `abide-redis` |
+//! | keep state across restarts or processes | the crates `abide-redb`, `abide-redis` and `abide-postgres` |
 //! | log, trace, count | [`Builder::observer`], and `docs/observability.md` |
 //! | keep what goes over the wire | [`Builder::exchanges`] |
 //!

@@ -65,8 +65,10 @@ pub(crate) fn run(args: CrawlArgs) -> anyhow::Result<Status> {
             can_write(path)?;
         }
     }
-    if args.changed && !matches!(args.online.store, StoreArg::Redb(_)) {
-        return wrong_usage("--changed needs --store redb:PATH, where the versions of the pages are kept");
+    if args.changed && !matches!(args.online.store, StoreArg::Redb(_) | StoreArg::Postgres(_)) {
+        let text =
+            "--changed needs --store redb:PATH or postgres://HOST, where the versions of the pages are kept";
+        return wrong_usage(text);
     }
     let watch = Arc::new(Watch::default());
     let (online, watching) = (args.online.clone(), Arc::clone(&watch));
@@ -111,7 +113,7 @@ fn begin(
 ) -> anyhow::Result<(Option<Journal>, Option<Save>, bool)> {
     let past = match &args.online.store {
         StoreArg::Redb(store) => Some(Past::of(store, urls, args.restart)?),
-        StoreArg::Memory | StoreArg::Redis(_) => None,
+        StoreArg::Memory | StoreArg::Redis(_) | StoreArg::Postgres(_) => None,
     };
     let known = past.as_ref().and_then(Past::known);
     let save = args.save.as_deref().map(|directory| Save::to(directory, known.as_ref())).transpose()?;
@@ -178,10 +180,7 @@ impl Crawl {
         let mut report = Report::new(args.report.is_some());
         archive.open(&args, urls, &client.abide)?;
         let (journal, save, leaves_more) = begin(&args, urls, &mut frontier, &mut report)?;
-        let versions = match &args.online.store {
-            StoreArg::Redb(store) => Some(Versions::beside(store)?),
-            StoreArg::Memory | StoreArg::Redis(_) => None,
-        };
+        let versions = Versions::of(&args.online.store)?;
         let csv = args.csv.as_deref().map(|path| Csv::to(path, report.is_going_on)).transpose()?;
         let time = Stopwatch::going_on(report.lasted);
         watch.begin(time);
@@ -504,8 +503,8 @@ impl Crawl {
         if self.report.interrupted {
             let next = match (&path, &self.args.online.store) {
                 (Some(path), _) => format!("; the same call goes on with what is left, in {path}"),
-                (None, StoreArg::Redis(_)) => {
-                    "; a Redis store keeps robots.txt and backoffs, and not what is left: the next call starts again"
+                (None, StoreArg::Redis(_) | StoreArg::Postgres(_)) => {
+                    "; a store on a server keeps robots.txt and backoffs, and not what is left: the next call starts again"
                         .to_owned()
                 }
                 (None, _) => {

@@ -1,18 +1,16 @@
-//! The versions of pages that earlier crawls have fetched, in a database beside the store: `STORE.pages`.
+//! The versions of pages that earlier crawls have fetched, in a database beside the store or a table of it.
 //!
 //! A page whose version is known is asked for conditionally. Where it has not changed, the links of that
 //! version are followed.
-
-use std::path::{Path, PathBuf};
 
 use http::header::{ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::crawl::frontier::UrlKind;
+use crate::args::StoreArg;
+use crate::crawl::frontier::{UrlKind, known_as};
 use crate::crawl::links::Found;
-use crate::status::UsageError;
 
 /// What is kept of a page.
 #[derive(Debug, Serialize, Deserialize)]
@@ -59,90 +57,93 @@ pub(crate) fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u64 {
     })
 }
 
-#[cfg(feature = "redb")]
-pub(crate) use database::Versions;
-
-/// Without the store there is nothing beside it.
-#[cfg(not(feature = "redb"))]
+/// The versions that are known, in the store or beside it.
 #[derive(Debug)]
-pub(crate) enum Versions {}
+pub(crate) struct Versions {
+    pages: Box<dyn Pages>,
+    /// Not written yet. What a kill loses of these is asked for as if it were new.
+    pending: Vec<(String, Vec<u8>)>,
+}
 
-#[cfg(not(feature = "redb"))]
+/// Each write waits for the disk.
+const PENDING_MAX: usize = 64;
+/// A page may name as much as it likes.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Where they are kept: JSON by URL.
+trait Pages: std::fmt::Debug + Send {
+    fn get(&self, url: &str) -> Option<Vec<u8>>;
+
+    fn put(&self, pages: &[(String, Vec<u8>)]) -> anyhow::Result<()>;
+}
+
 impl Versions {
-    pub(crate) fn beside(store: &Path) -> anyhow::Result<Self> {
-        Err(UsageError(format!("{}: this abide was built without redb", place(store).display())).into())
+    /// Of a store that keeps them. Opened after the store, whose lock is that of a file beside it as well.
+    pub(crate) fn of(store: &StoreArg) -> anyhow::Result<Option<Self>> {
+        let pages: Box<dyn Pages> = match store {
+            #[cfg(feature = "redb")]
+            StoreArg::Redb(path) => Box::new(redb::File::beside(path)?),
+            #[cfg(feature = "postgres")]
+            StoreArg::Postgres(url) => Box::new(postgres::Table::of(url)?),
+            _ => return Ok(None),
+        };
+        Ok(Some(Self { pages, pending: Vec::new() }))
     }
 
-    pub(crate) fn get(&self, _: &Url) -> Option<Version> {
-        match *self {}
+    /// One that cannot be read is none: the page is asked for as if it were new.
+    pub(crate) fn get(&self, url: &Url) -> Option<Version> {
+        serde_json::from_slice(&self.pages.get(known_as(url).as_str())?).ok()
     }
 
-    pub(crate) fn set(&mut self, _: &Url, _: &Version) -> anyhow::Result<()> {
-        match *self {}
+    pub(crate) fn set(&mut self, url: &Url, version: &Version) -> anyhow::Result<()> {
+        self.pending.push((known_as(url).into(), serde_json::to_vec(version)?));
+        let bytes: usize = self.pending.iter().map(|(url, version)| url.len() + version.len()).sum();
+        if self.pending.len() < PENDING_MAX && bytes < BYTES_MAX { Ok(()) } else { self.flush() }
     }
 
     pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
-        match *self {}
+        let pages = std::mem::take(&mut self.pending);
+        if pages.is_empty() { Ok(()) } else { self.pages.put(&pages) }
     }
-}
-
-fn place(store: &Path) -> PathBuf {
-    let mut path = store.as_os_str().to_owned();
-    path.push(".pages");
-    path.into()
 }
 
 #[cfg(feature = "redb")]
-mod database {
+mod redb {
+    use std::path::{Path, PathBuf};
+
     use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};
 
-    use super::{Path, PathBuf, Url, UsageError, Version, place};
-    use crate::crawl::frontier::known_as;
+    use super::Pages;
+    use crate::status::UsageError;
 
+    /// A database beside the store: `STORE.pages`.
     #[derive(Debug)]
-    pub(crate) struct Versions {
+    pub(super) struct File {
         database: Database,
         path: PathBuf,
-        /// Not written yet. What a kill loses of these is asked for as if it were new.
-        pending: Vec<(String, Vec<u8>)>,
     }
 
-    impl Versions {
-        /// Opened after the store, whose lock is that of this file as well.
-        pub(crate) fn beside(store: &Path) -> anyhow::Result<Self> {
-            let path = place(store);
+    impl File {
+        pub(super) fn beside(store: &Path) -> anyhow::Result<Self> {
+            let mut path = store.as_os_str().to_owned();
+            path.push(".pages");
+            let path = PathBuf::from(path);
             let wrong = |error: redb::Error| UsageError(format!("{}: {error}", path.display()));
             let database = Database::create(&path).map_err(|error| wrong(error.into()))?;
-            let mut versions = Self { database, path: path.clone(), pending: Vec::new() };
-            versions.write().map_err(wrong)?;
-            Ok(versions)
+            let file = Self { database, path: path.clone() };
+            // So that what cannot be written is known before the crawl.
+            file.write(&[]).map_err(wrong)?;
+            Ok(file)
         }
 
-        /// One that cannot be read is none: the page is asked for as if it were new.
-        pub(crate) fn get(&self, url: &Url) -> Option<Version> {
-            let table = self.database.begin_read().ok()?.open_table(PAGES).ok()?;
-            let bytes = table.get(known_as(url).as_str()).ok()??;
-            serde_json::from_slice(bytes.value()).ok()
-        }
-
-        pub(crate) fn set(&mut self, url: &Url, version: &Version) -> anyhow::Result<()> {
-            self.pending.push((known_as(url).into(), serde_json::to_vec(version)?));
-            let bytes: usize = self.pending.iter().map(|(url, version)| url.len() + version.len()).sum();
-            if self.pending.len() < PENDING_MAX && bytes < BYTES_MAX { Ok(()) } else { self.flush() }
-        }
-
-        pub(crate) fn flush(&mut self) -> anyhow::Result<()> {
-            self.write().map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
-        }
-
-        fn write(&mut self) -> Result<(), redb::Error> {
+        fn write(&self, pages: &[(String, Vec<u8>)]) -> Result<(), redb::Error> {
             let transaction = self.database.begin_write()?;
             {
                 let mut table = transaction.open_table(PAGES)?;
-                for (url, version) in self.pending.drain(..) {
+                for (url, version) in pages {
                     // Beyond the bound, those that are there stay.
-                    if table.len()? < PAGES_MAX || table.get(&*url)?.is_some() {
-                        table.insert(&*url, &*version)?;
+                    if table.len()? < PAGES_MAX || table.get(&**url)?.is_some() {
+                        table.insert(&**url, &**version)?;
                     }
                 }
             }
@@ -150,14 +151,53 @@ mod database {
         }
     }
 
+    impl Pages for File {
+        fn get(&self, url: &str) -> Option<Vec<u8>> {
+            let table = self.database.begin_read().ok()?.open_table(PAGES).ok()?;
+            Some(table.get(url).ok()??.value().to_vec())
+        }
+
+        fn put(&self, pages: &[(String, Vec<u8>)]) -> anyhow::Result<()> {
+            self.write(pages).map_err(|error| anyhow::anyhow!("{}: {error}", self.path.display()))
+        }
+    }
+
     /// JSON by URL. Another format gets another name.
     const PAGES: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("pages 1");
     /// As many as a crawl knows.
     const PAGES_MAX: u64 = 1_000_000;
-    /// Each write waits for the disk.
-    const PENDING_MAX: usize = 64;
-    /// A page may name as much as it likes.
-    const BYTES_MAX: usize = 16 * 1024 * 1024;
+}
+
+#[cfg(feature = "postgres")]
+mod postgres {
+    use tokio::runtime::Handle;
+    use tokio::task::block_in_place;
+
+    use super::Pages;
+    use crate::status::UsageError;
+    use crate::stores::STORE_TIMEOUT;
+
+    /// A table of the store.
+    #[derive(Debug)]
+    pub(super) struct Table(abide_postgres::Store);
+
+    impl Table {
+        pub(super) fn of(url: &str) -> anyhow::Result<Self> {
+            let store = abide_postgres::Store::builder(url).command_timeout(STORE_TIMEOUT).open();
+            Ok(Self(store.map_err(|error| UsageError(format!("--store: {error}")))?))
+        }
+    }
+
+    /// Waited for as for a disk: at a polite pace there is time for that.
+    impl Pages for Table {
+        fn get(&self, url: &str) -> Option<Vec<u8>> {
+            block_in_place(|| Handle::current().block_on(self.0.load_page(url))).ok()?
+        }
+
+        fn put(&self, pages: &[(String, Vec<u8>)]) -> anyhow::Result<()> {
+            Ok(block_in_place(|| Handle::current().block_on(self.0.save_pages(pages)))?)
+        }
+    }
 }
 
 #[cfg(test)]
@@ -183,11 +223,12 @@ mod tests {
     fn a_version_outlives_its_crawl() {
         let directory = tempfile::tempdir().unwrap();
         let (store, url) = (directory.path().join("s.redb"), "http://a/%7e".parse().unwrap());
-        let mut versions = Versions::beside(&store).unwrap();
+        let store = StoreArg::Redb(store);
+        let mut versions = Versions::of(&store).unwrap().unwrap();
         versions.set(&url, &Version::new(&HeaderMap::new(), UrlKind::Page, 7, Found::default())).unwrap();
         versions.flush().unwrap();
         drop(versions);
-        let versions = Versions::beside(&store).unwrap();
+        let versions = Versions::of(&store).unwrap().unwrap();
         assert!(!versions.get(&"http://u:p@a/~#x".parse().unwrap()).unwrap().is_changed(7));
         assert!(versions.get(&"http://a/other".parse().unwrap()).is_none());
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use abide_tests::{Quota, Redis};
 use abide_tests::{Reply, Server};
 use serde_json::Value;
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "postgres"))]
 use serde_json::json;
 
 use crate::crawl::pages;
@@ -164,7 +164,7 @@ async fn stores_that_cannot_be_had_are_wrong_usage() {
         ("redb:/nonexistent/s.redb", "/nonexistent/s.redb"),
         (&*format!("redb:{locked}"), "is open already"),
     ];
-    for (store, named) in stores.iter().chain(REDIS) {
+    for (store, named) in stores.iter().chain(REDIS).chain(POSTGRES) {
         for call in ["check", "fetch", "crawl", "explain"] {
             let args = format!("{call} --store {store} http://c.example/");
             let ran = crate::blocking(move || abide(args)).await;
@@ -198,11 +198,58 @@ async fn a_torn_or_foreign_journal_is_dealt_with() {
 }
 
 #[test]
-#[cfg(not(feature = "redis"))]
 fn a_store_that_was_left_out_is_named() {
-    let ran = abide("check --store redis://127.0.0.1/ http://a.example/");
-    assert_eq!((ran.status, ran.out.as_str()), (2, ""));
-    assert!(ran.err.contains("built without redis; install it with --features redis"), "{}", ran.err);
+    for (feature, is_in, url) in [
+        ("redis", cfg!(feature = "redis"), "redis://127.0.0.1/"),
+        ("postgres", cfg!(feature = "postgres"), "postgres://127.0.0.1/"),
+    ] {
+        if !is_in {
+            let ran = abide(format!("check --store {url} http://a.example/"));
+            let text = format!("built without {feature}; install it with --features {feature}");
+            ran.is_wrong_usage(&[&text]);
+        }
+    }
+}
+
+#[cfg(not(feature = "postgres"))]
+const POSTGRES: &[(&str, &str)] = &[];
+#[cfg(feature = "postgres")]
+const POSTGRES: &[(&str, &str)] = &[
+    ("postgres://user:secret@127.0.0.1:9/crawl", "127.0.0.1:9"),
+    ("postgresql://user:secret@127.0.0.1/crawl?secret=1", "--store"),
+    ("postgres://user:secret@/", "--store"),
+];
+
+/// A page that has not changed is answered with 304 in the second crawl, and its links are followed.
+#[tokio::test]
+#[cfg(all(unix, feature = "postgres"))]
+async fn calls_share_a_postgres_and_a_recrawl_asks_conditionally() {
+    let Some(server) = abide_tests::Postgres::start(&[]) else { return };
+    let (store, unchanged) = (server.url(), std::sync::Arc::new(AtomicU64::new(0)));
+    let counter = std::sync::Arc::clone(&unchanged);
+    let site = Server::with_rules("", move |seen| match (seen.header("if-none-match"), seen.path.as_str()) {
+        (Some(_), _) => {
+            counter.fetch_add(1, Ordering::Relaxed);
+            Reply::new(304, "")
+        }
+        (None, "/held") => Reply::retry_after(429, 3600),
+        (None, path) => {
+            let next = path[1..].parse::<u32>().unwrap_or(0) + 1;
+            let link = if next < 4 { format!("<a href=/{next}>n</a>") } else { String::new() };
+            Reply::html(link).with("ETag", &format!("\"{next}\""))
+        }
+    })
+    .await;
+    for expected in [0, 4] {
+        online(&site, format!("crawl --json --store {store} a.example/")).await.ends_with(0);
+        assert_eq!(unchanged.load(Ordering::Relaxed), expected);
+    }
+    assert_eq!(pages(&site).len(), 8);
+    assert_eq!(site.count("a.example/robots.txt"), 1);
+    for (url, outcome) in [("a.example/held", "fetched"), ("a.example/1", "deferred")] {
+        let line = online(&site, format!("fetch --json --store {store} {url}")).await.line();
+        assert_eq!(line["outcome"], json!(outcome), "the backoff counts for the next call, too: {line}");
+    }
 }
 
 #[tokio::test]

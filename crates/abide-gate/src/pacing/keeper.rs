@@ -4,14 +4,17 @@
 //! behind, and a lease is renewed and given up independently of the requests that need it. The tasks end when
 //! nothing needs them, or with the pacer, which they do not know.
 
+use std::future::poll_fn;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use super::hosts::{Effects, Hosts};
 use super::lease::{HostLease, Lease, LeaseSignals, Plan, RETRY, SLACK, StoreOutage, StoreView};
@@ -100,6 +103,10 @@ impl Keeper {
 
     pub(crate) fn view(&self, key: &str) -> StoreView<'_> {
         StoreView { options: &self.options, outage: self.outage(), unit: self.unit(key) }
+    }
+
+    pub(crate) fn holder(&self) -> HolderId {
+        self.holder
     }
 
     fn outage(&self) -> StoreOutage {
@@ -387,11 +394,31 @@ impl Kept {
                 Plan::Probe => keeper.probe(now).await,
                 Plan::Sleep(until) => {
                     let until = keeper.timeline.timer(until);
+                    let is_next = keeper.with_lease(key, |lease| lease.is_next()).unwrap_or_default();
+                    let awaited = is_next.then(|| (Arc::clone(&keeper.store), keeper.holder));
                     // Nothing of the pacer is kept alive while its last handle may be dropped.
                     drop(keeper);
-                    let _ = timeout_at(until, signals.news.notified()).await;
+                    match awaited {
+                        Some((store, holder)) => self.sleep_as_next(until, &*store, holder).await,
+                        None => drop(timeout_at(until, signals.news.notified()).await),
+                    }
                 }
             }
+        }
+    }
+}
+
+impl Kept {
+    /// Also until the store says that the lease is free, which is then asked for at once.
+    async fn sleep_as_next(&self, until: Instant, store: &dyn HostStore, holder: HolderId) {
+        let (mut news, mut free) = (pin!(self.signals.news.notified()), store.given_up(&self.key, holder));
+        let woken = poll_fn(|context| match news.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(false),
+            Poll::Pending => free.as_mut().poll(context).map(|()| true),
+        });
+        if let (Ok(true), Some(keeper)) = (timeout_at(until, woken).await, self.keeper.upgrade()) {
+            let now = keeper.now();
+            keeper.with_lease(&self.key, |lease| lease.ask_again(now));
         }
     }
 }

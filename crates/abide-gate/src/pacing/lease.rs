@@ -443,6 +443,18 @@ impl Lease {
         self.phase = LeasePhase::NotHeld { again, elsewhere: Some(known_until), is_next };
     }
 
+    /// Another process has it, and this one comes next.
+    pub(crate) fn is_next(&self) -> bool {
+        matches!(self.phase, LeasePhase::NotHeld { is_next: true, .. })
+    }
+
+    /// The store says that it was given up for this process.
+    pub(crate) fn ask_again(&mut self, now: Moment) {
+        if let LeasePhase::NotHeld { again, .. } = &mut self.phase {
+            *again = now;
+        }
+    }
+
     /// It is about to be given up: from now on nothing starts.
     pub(crate) fn give_up(&mut self, again: Moment, known_until: Moment) {
         let elsewhere = match self.phase {

@@ -4,11 +4,11 @@
 //! A process *leases* a host, and paces it alone while it has the lease. So the rule of pacing stands in one
 //! place, in this crate, and a store keeps only two things for a host: who has its lease until when, and the
 //! state that the next holder goes on from. [`HostEntry`](super::HostEntry) is that step as a plain function:
-//! the store in memory (`testing`) and the durable store of `abide-redb` call it, and the script of
-//! `abide-redis` does the same in Lua.
+//! the store in memory (`testing`) and the durable store of `abide-redb` call it, and `abide-redis` does the
+//! same in Lua, `abide-postgres` in SQL.
 
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{pending, poll_fn};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
@@ -79,6 +79,14 @@ pub trait HostStore: fmt::Debug + Send + Sync + 'static {
     /// store with a round trip makes them in one; by default they are made at the same time.
     fn exchange_all<'a>(&'a self, asks: &'a [(Arc<str>, LeaseAsk)]) -> BoxFuture<'a, Vec<LeaseReply>> {
         Box::pin(exchange_each(self, asks))
+    }
+
+    /// Waits until this process, which got [`Busy`](LeaseStatus::Busy) and is next, may get the lease of the
+    /// host because its holder has given it up. A hint: the process then asks at once, and it asks again by
+    /// itself if this never comes, which is the default. Dropped when it is no longer waited for.
+    fn given_up<'a>(&'a self, host: &'a str, holder: HolderId) -> BoxFuture<'a, ()> {
+        let _ = (host, holder);
+        Box::pin(pending())
     }
 
     /// Whether other processes may use it at the same time. Of a store of one process, as a file that is

@@ -11,8 +11,8 @@ use abide_tests::Redis;
 use tokio::join;
 use tokio::task::spawn_blocking;
 
-use crate::support::website::{start, stop_and_check, until_all_came, until_served, website};
-use crate::support::workers::Crew;
+use crate::crew::website::{start, stop_and_check, until_all_came, until_served, website};
+use crate::crew::workers::Crew;
 use crate::support::{Cluster, LEASED, asking, ms, wait_for};
 
 const HOUR: Duration = Duration::from_secs(3_600);

@@ -6,10 +6,11 @@
 mod cluster;
 mod conformance;
 mod connection;
+#[path = "../../../../tests/crew/mod.rs"]
+mod crew;
 mod facts;
-mod faults;
-mod processes;
 mod sentinel;
+mod store;
 mod support;
 #[cfg(feature = "tls")]
 mod tls;

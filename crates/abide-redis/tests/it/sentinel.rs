@@ -6,8 +6,8 @@ use abide_redis::Store;
 use abide_tests::Redis;
 use tokio::task::spawn_blocking;
 
-use crate::support::website::{start, stop_and_check, until_all_came, until_served, website};
-use crate::support::workers::Crew;
+use crate::crew::website::{start, stop_and_check, until_all_came, until_served, website};
+use crate::crew::workers::Crew;
 use crate::support::{Watched, connect, ms, probe, refusal, start_sentinel, wait_for};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -15,8 +15,9 @@ use abide_gate::pacing::{
 };
 use abide_gate::testing::MemoryStore;
 use abide_gate::testing::hosts::{conformance, throttle_counts_are_forgiven};
-use abide_gate::{BoxFuture, WallMillis};
+use abide_gate::{BoxFuture, HolderId, WallMillis};
 use http::{HeaderMap, StatusCode};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -158,6 +159,44 @@ async fn a_process_asks_for_the_lease_of_another_twice_a_second_at_most() {
         }
         drop(open);
     }
+}
+
+/// Says when a lease is given up.
+#[derive(Debug, Default)]
+struct Telling {
+    store: MemoryStore,
+    given_up: Notify,
+}
+
+impl HostStore for Telling {
+    fn exchange<'a>(&'a self, host: &'a str, ask: LeaseAsk) -> StoreFuture<'a, (LeaseStatus, HostState)> {
+        Box::pin(async move {
+            let reply = self.store.exchange(host, ask).await;
+            if ask.want == Want::Release {
+                self.given_up.notify_waiters();
+            }
+            reply
+        })
+    }
+
+    fn given_up<'a>(&'a self, _: &'a str, _: HolderId) -> BoxFuture<'a, ()> {
+        Box::pin(self.given_up.notified())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_hears_that_it_is_next_asks_at_once() {
+    let store = Arc::new(Telling::default());
+    // By itself it would ask again after three seconds.
+    let policy = one_second().danger_min_delay(s(3)).with_max_wait(s(60));
+    let [one, other] = [0, 1].map(|_| Pacer::builder(policy.clone()).host_store(store.clone()).pacer());
+    drop(one.take("a.example").await);
+    let waiting = tokio::spawn(async move { other.take("a.example").await });
+    sleep(ms(3_500)).await;
+    let given_up = Instant::now();
+    assert!(one.settled(s(10)).await);
+    drop(waiting.await.unwrap());
+    assert!(given_up.elapsed() < ms(10), "{:?}", given_up.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,49 +1,16 @@
 //! What the tests share.
 
 mod cluster;
-mod proxy;
 mod sentinel;
-pub(crate) mod website;
-pub(crate) mod workers;
-
-use std::time::{Duration, Instant};
 
 use abide_gate::pacing::{HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::{HolderId, StoreError};
 use abide_redis::Store;
 use abide_tests::Redis;
 
+pub(crate) use crate::crew::{PATIENCE, Proxy, ms, wait_for, wait_until};
 pub(crate) use cluster::Cluster;
-pub(crate) use proxy::Proxy;
 pub(crate) use sentinel::{Watched, start_sentinel};
-
-pub(crate) fn ms(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-/// For one command. The machine may be busy with other things.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
-
-/// Longer than anything takes on a machine that does other things as well.
-const LONG: Duration = Duration::from_secs(120);
-
-/// Waits for what servers do on their own. Panics with `what` if it does not come.
-pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so() {
-        assert!(Instant::now() < deadline, "{what}");
-        std::thread::sleep(ms(20));
-    }
-}
-
-/// The same without blocking the thread.
-pub(crate) async fn wait_for(what: &str, is_so: impl AsyncFn() -> bool) {
-    let deadline = Instant::now() + LONG;
-    while !is_so().await {
-        assert!(Instant::now() < deadline, "{what}");
-        tokio::time::sleep(ms(20)).await;
-    }
-}
 
 pub(crate) async fn connect(url: &str) -> Store {
     Store::builder(url).command_timeout(PATIENCE).connect().await.unwrap()

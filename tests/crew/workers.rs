@@ -11,7 +11,6 @@ use abide_gate::pacing::{OnStoreOutage, PacePolicy};
 use abide_gate::robots_cache::{Fetch, FetchError, RobotsRequest, RobotsResponse};
 use abide_gate::testing::hosts;
 use abide_gate::{BoxFuture, Clock, Failure, Gate, SystemClock, WallMillis};
-use abide_redis::Store;
 use abide_tests::{Names, signal};
 use serde::{Deserialize, Serialize};
 
@@ -65,7 +64,7 @@ impl Crew {
     pub(crate) fn start(&self) -> Vec<Worker> {
         let start = |number| {
             let mut worker = Command::new(std::env::current_exe().unwrap());
-            worker.args(["--exact", "support::workers::worker", "--nocapture"]);
+            worker.args(["--exact", "crew::workers::worker", "--nocapture"]);
             worker.env(ROLE, serde_json::to_string(&(number, self)).unwrap());
             Worker(worker.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
         };
@@ -78,7 +77,7 @@ impl Crew {
             policy.with_lease(self.lease).with_max_wait(ms(10_000)).with_store_timeout(self.patience);
         let goes_on = OnStoreOutage::Continue { workers: self.workers };
         let policy = if self.goes_on { policy.with_store_outage(goes_on) } else { policy };
-        let store = Store::builder(&self.store).command_timeout(self.patience).open().unwrap();
+        let store = crate::store::open(&self.store, self.patience);
         let clock = Behind(ms(self.skew * u64::from(number) * 1_000));
         let settings =
             Gate::builder().pace(policy).clock(Arc::new(clock)).host_store(Arc::new(store.clone()));
@@ -123,8 +122,13 @@ impl Clock for Behind {
 
 /// For longer runs by hand.
 pub(crate) fn run_time(short: Duration) -> Duration {
-    let seconds = std::env::var("REDIS_RUN_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
-    seconds.map_or(short, Duration::from_secs)
+    long_run().unwrap_or(short)
+}
+
+/// How long a run is that somebody has asked for.
+pub(crate) fn long_run() -> Option<Duration> {
+    let seconds = std::env::var("ABIDE_RUN_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    seconds.map(Duration::from_secs)
 }
 
 pub(crate) fn host_name(host: u32) -> String {

@@ -3,15 +3,13 @@
 
 use std::time::Instant;
 
-use abide_tests::Redis;
 use tokio::join;
 use tokio::time::sleep;
 
-use crate::support::website::{
-    by_host, show_delays, start, stop_and_check, until_all_came, until_served, website,
-};
-use crate::support::workers::{Crew, run_time};
-use crate::support::{Proxy, ms, wait_for};
+use super::website::{by_host, show_delays, start, stop_and_check, until_all_came, until_served, website};
+use super::workers::{Crew, run_time};
+use super::{Proxy, ms, wait_for};
+use crate::store;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn processes_keep_every_delay() {
@@ -20,9 +18,9 @@ async fn processes_keep_every_delay() {
 
 /// Until every worker had its share of every host.
 async fn several(workers: u32, skew: u64) {
-    let Some(redis) = Redis::start() else { return };
+    let Some(server) = store::start() else { return };
     let website = website(ms(5)).await;
-    let crew = Crew { workers, skew, ..Crew::new(redis.url(), website.address()) };
+    let crew = Crew { workers, skew, ..Crew::new(server.url(), website.address()) };
     let (crawlers, began) = (crew.start(), Instant::now());
     sleep(run_time(ms(8_000))).await;
     wait_for("100 requests", async || website.log().len() >= 100).await;
@@ -37,8 +35,8 @@ async fn several(workers: u32, skew: u64) {
 /// The store is waited for until it is too slow. Then no process waits for it with hosts of its own, and none
 /// takes another's.
 async fn a_slow_way(is_apart: bool) {
-    let Some(redis) = Redis::start() else { return };
-    let (website, proxy) = (website(ms(5)).await, Proxy::start(redis.port()).await);
+    let Some(server) = store::start() else { return };
+    let (website, proxy) = (website(ms(5)).await, Proxy::start(server.port()).await);
     proxy.delay(60);
     let crew = Crew { patience: ms(2_500), is_apart, ..Crew::new(proxy.url(), website.address()) };
     let workers = start(&crew, &website).await;

@@ -3,98 +3,152 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use abide_tests::{Redis, Reply, Seen, Server, Step};
+use abide_tests::{Reply, Seen, Server as Website, Step};
 use tokio::join;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
-use crate::support::website::{
+use super::website::{
     after, assert_spaced, by_host, by_worker, show_delays, start, stop_and_check, until_all_came,
     until_served, website,
 };
-use crate::support::workers::{Crew, host_name, micros, run_time, stop};
-use crate::support::{Proxy, ms, wait_for};
+use super::workers::{Crew, host_name, long_run, micros, run_time, stop};
+use super::{Proxy, ms, wait_for};
+use crate::store::{self, Server};
 
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Fault {
-    Pause(u64),
-    Kill,
-    KillWithFile,
-    Flush,
+/// What is done to a server, and undone after a while.
+#[derive(Clone)]
+pub(crate) struct Fault {
+    name: &'static str,
+    away: Duration,
+    strike: Act,
+    mend: Act,
+    /// Records of robots.txt are there after it.
+    keeps_records: bool,
 }
 
-/// Two processes that want the same hosts; or each its own, which go on all the time.
-async fn server_fails(fault: Fault, is_apart: bool) {
-    let file = if fault == Fault::KillWithFile { "yes" } else { "no" };
-    let Some(mut redis) = Redis::start_new(&["--appendonly", file]) else { return };
-    redis.age();
-    let website = website(ms(5)).await;
+type Act = Arc<dyn Fn(&mut Server) + Send + Sync>;
+
+impl Fault {
+    /// For so many seconds.
+    pub(crate) fn lasting(
+        away: u64,
+        name: &'static str,
+        strike: impl Fn(&mut Server) + Send + Sync + 'static,
+        mend: impl Fn(&mut Server) + Send + Sync + 'static,
+    ) -> Self {
+        let (strike, mend) = (Arc::new(strike), Arc::new(mend));
+        Self { name, away: Duration::from_secs(away), strike, mend, keeps_records: true }
+    }
+
+    /// It is over at once.
+    pub(crate) fn at_once(name: &'static str, strike: impl Fn(&mut Server) + Send + Sync + 'static) -> Self {
+        Self::lasting(0, name, strike, |_| ())
+    }
+
+    /// Or are not there, unless it is so.
+    pub(crate) fn keeping_records(self, keeps_records: bool) -> Self {
+        Self { keeps_records, ..self }
+    }
+
+    pub(crate) fn paused(away: u64, name: &'static str) -> Self {
+        Self::lasting(away, name, |server| server.pause(), |server| server.resume())
+    }
+
+    pub(crate) fn killed(name: &'static str) -> Self {
+        Self::lasting(2, name, Server::kill, Server::start_again)
+    }
+}
+
+/// Two processes that want the same hosts; or each its own, which go on all the time. In a long run four
+/// processes and eight hosts, and the site's log says how well they are served.
+pub(crate) async fn server_fails(server: Server, fault: Fault, is_apart: bool) {
+    let url = server.url();
+    server_fails_behind(server, fault, is_apart, url).await;
+}
+
+/// The same where the processes reach the server by another URL, as through a proxy.
+pub(crate) async fn server_fails_behind(mut server: Server, fault: Fault, is_apart: bool, url: String) {
+    let website = site().await;
+    let (workers, hosts) = if long_run().is_some() { (4, 8) } else { (2, 2) };
     let crew = Crew {
-        hosts: 2,
+        workers,
+        hosts: if is_apart { (hosts / workers).max(2) } else { hosts },
         delay: ms(500),
         is_apart,
+        reads_robots: true,
         // A host that no process has when data is lost is served again after a second to notice, a lease and
         // a delay.
         lease: ms(7_000),
         patience: ms(1_000),
-        ..Crew::new(redis.url(), website.address())
+        ..Crew::new(url, website.address())
     };
-    let hosts = if is_apart { 4 } else { 2 };
-    let (workers, began) = (crew.start(), Instant::now());
+    let hosts = (if is_apart { crew.workers * crew.hosts } else { crew.hosts }) as usize;
+    let (processes, began) = (crew.start(), Instant::now());
     until_served(&website, hosts, began).await;
-    sleep(run_time(ms(4_000))).await;
-    let mut away = ms(2_000);
-    match fault {
-        Fault::Pause(seconds) => {
-            redis.pause();
-            away = ms(seconds * 1_000);
-        }
-        Fault::Flush => redis.ask::<()>(&["FLUSHALL"]),
-        Fault::Kill | Fault::KillWithFile => redis.kill(),
-    }
+    sleep(run_time(ms(4_000)) / 2).await;
+    let Fault { name, away, strike, mend, keeps_records } = fault;
+    let struck = spawn_blocking(move || {
+        strike(&mut server);
+        server
+    });
+    let mut server = struck.await.unwrap();
     let down = Instant::now();
-    if fault != Fault::Flush {
-        sleep(away).await;
-    }
-    if is_apart {
+    sleep(away).await;
+    if is_apart && away > Duration::ZERO {
         // The holder of a host goes on meanwhile.
         until_served(&website, hosts, down + ms(500)).await;
     }
     let back = spawn_blocking(move || {
-        match fault {
-            Fault::Pause(_) => redis.resume(),
-            Fault::Flush => {}
-            Fault::Kill | Fault::KillWithFile => redis.start_again(),
-        }
-        redis
+        mend(&mut server);
+        server
     });
-    let _redis = back.await.unwrap();
+    let _server = back.await.unwrap();
     let took = until_served(&website, hosts, Instant::now()).await;
-    println!("{fault:?}, apart: {is_apart}: every host was served again within {took:?}");
-    sleep(run_time(ms(4_000))).await;
-    stop_and_check(workers, &website, &crew).await;
+    sleep(run_time(ms(4_000)) / 2).await;
+    stop_and_check(processes, &website, &crew).await;
+    let log = website.log();
+    let fetches = log.iter().filter(|seen| seen.path == "/robots.txt").count();
+    let whose = format!(
+        "{name}, apart: {is_apart}: every host was served again within {took:?}; robots.txt {fetches} times for {hosts} hosts"
+    );
+    show_delays(&whose, &by_host(&log), crew.delay);
+    assert!(fetches == hosts || !keeps_records, "{name}: robots.txt is fetched once, not {fetches} times");
+}
+
+/// It fails while two processes want the same hosts, and while each has hosts of its own.
+pub(crate) async fn both(start: impl Fn() -> Option<Server>, fault: Fault) {
+    let (Some(one), Some(other)) = (start(), start()) else { return };
+    join!(server_fails(one, fault.clone(), false), server_fails(other, fault, true));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_fails_shortens_no_delay_and_keeps_no_host() {
-    let both = |fault| async move { join!(server_fails(fault, false), server_fails(fault, true)) };
+    let killed = Fault::killed("killed").keeping_records(store::IS_DURABLE);
     join!(
-        both(Fault::Pause(5)),
-        both(Fault::Pause(7)),
-        both(Fault::Pause(14)),
-        both(Fault::Kill),
-        both(Fault::KillWithFile),
-        both(Fault::Flush),
+        both(store::start, Fault::paused(5, "paused for 5 s")),
+        both(store::start, Fault::paused(7, "paused for 7 s")),
+        both(store::start, Fault::paused(14, "paused for 14 s")),
+        both(store::start, killed)
     );
 }
 
+/// With rules, which are fetched once for all processes.
+async fn site() -> Website {
+    Website::start(|seen| match seen.path.as_str() {
+        "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /closed\n"),
+        _ => Reply::html("a page").after(ms(5)),
+    })
+    .await
+}
+
 async fn a_process_is_killed() {
-    let Some(redis) = Redis::start() else { return };
+    let Some(server) = store::start() else { return };
     // Most of the time a request is in flight.
     let website = website(ms(300)).await;
-    let crew = Crew { workers: 3, delay: ms(300), ..Crew::new(redis.url(), website.address()) };
+    let crew = Crew { workers: 3, delay: ms(300), ..Crew::new(server.url(), website.address()) };
     let mut workers = start(&crew, &website).await;
     drop(workers.split_off(1));
     let took = until_served(&website, crew.hosts as usize, Instant::now()).await;
@@ -105,16 +159,16 @@ async fn a_process_is_killed() {
 /// While it waits for robots.txt, which it was to fetch for all: the next one to get the lease of the host
 /// fetches it.
 async fn a_process_is_killed_that_fetches_robots_txt() {
-    let Some(redis) = Redis::start() else { return };
+    let Some(server) = store::start() else { return };
     let is_mute = Arc::new(AtomicBool::new(true));
     let hangs = Arc::clone(&is_mute);
-    let website = Server::start(move |seen| match seen.path.as_str() {
+    let website = Website::start(move |seen| match seen.path.as_str() {
         "/robots.txt" if hangs.load(Ordering::SeqCst) => Reply::raw(vec![Step::Hang]),
         "/robots.txt" => Reply::new(200, "User-agent: *\nDisallow: /closed\n").after(ms(500)),
         _ => Reply::html("a page").after(ms(5)),
     })
     .await;
-    let first = Crew { reads_robots: true, workers: 1, ..Crew::new(redis.url(), website.address()) };
+    let first = Crew { reads_robots: true, workers: 1, ..Crew::new(server.url(), website.address()) };
     let hosts = first.hosts as usize;
     let dying = first.start();
     wait_for("each robots.txt is on the way", async || website.log().len() == hosts).await;
@@ -140,8 +194,8 @@ async fn a_process_is_killed_that_fetches_robots_txt() {
 }
 
 async fn a_process_is_paused(lease: u64) {
-    let Some(redis) = Redis::start() else { return };
-    let (website, proxy) = (website(ms(20)).await, Proxy::start(redis.port()).await);
+    let Some(server) = store::start() else { return };
+    let (website, proxy) = (website(ms(20)).await, Proxy::start(server.port()).await);
     // So that some command is on its way when the process stops.
     proxy.delay(100);
     let crew = Crew { delay: ms(300), lease: ms(lease), ..Crew::new(proxy.url(), website.address()) };
@@ -176,11 +230,11 @@ async fn processes_that_die_or_pause_shorten_no_delay() {
 
 /// Hosts that no process holds get nothing; or each process keeps the delay times the number of processes.
 async fn a_server_is_away(goes_on: bool) {
-    let Some(mut redis) = Redis::start() else { return };
+    let Some(mut server) = store::start() else { return };
     let website = website(ms(20)).await;
-    let crew = Crew { delay: ms(300), goes_on, ..Crew::new(redis.url(), website.address()) };
+    let crew = Crew { delay: ms(300), goes_on, ..Crew::new(server.url(), website.address()) };
     let mut workers = start(&crew, &website).await;
-    redis.kill();
+    server.kill();
     let down = Instant::now();
     let others = Crew { first_host: crew.hosts, ..crew.clone() };
     workers.extend(others.start());
