@@ -29,6 +29,7 @@ pub(crate) struct Checked<'a> {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
 pub(crate) struct CheckLine<'a> {
     url: Cow<'a, str>,
     outcome: Outcome,
@@ -60,7 +61,17 @@ pub(crate) async fn each(
     abide: &Abide,
     mut show: impl FnMut(&Checked<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Status> {
-    let check = |text, url| async move {
+    let check = |text, url| Checked::of(abide, text, url);
+    online::in_order(online, urls, check, |checked| {
+        show(&checked)?;
+        Ok(Status::of(checked.denied(abide).is_none() && checked.refusal().is_none()))
+    })
+    .await
+}
+
+impl<'a> Checked<'a> {
+    /// Checks the URL, whose text this is.
+    pub(crate) async fn of(abide: &Abide, text: &'a str, url: Url) -> Self {
         let (mut result, mut purpose) = (abide.check(&url).await, None);
         let is_purpose = |denied: &Denied| matches!(denied.kind(), DeniedKind::Purpose { .. });
         // Its verdict says where robots.txt came from, and shows its lines.
@@ -71,16 +82,9 @@ pub(crate) async fn each(
             purpose = Some(denied.clone());
             result = Ok(verdict);
         }
-        Checked { text, url, result, purpose }
-    };
-    online::in_order(online, urls, check, |checked| {
-        show(&checked)?;
-        Ok(Status::of(checked.denied(abide).is_none() && checked.refusal().is_none()))
-    })
-    .await
-}
+        Self { text, url, result, purpose }
+    }
 
-impl<'a> Checked<'a> {
     /// Why it is not to be fetched.
     fn denied(&self, abide: &Abide) -> Option<Denied> {
         let gate = abide.gate();
