@@ -21,6 +21,8 @@ mod serve;
 #[cfg(all(feature = "serve", unix))]
 mod serve_access;
 #[cfg(all(feature = "serve", unix))]
+mod serve_clients;
+#[cfg(all(feature = "serve", unix))]
 mod serve_end;
 mod store;
 #[cfg(target_os = "linux")]
