@@ -18,6 +18,7 @@ use url::{Host, Url};
 use crate::config::ConfigNote;
 use crate::crawl::scope::Glob;
 use crate::findings::Severity;
+use crate::input::chain;
 use crate::sanitize::quoted;
 
 /// Crawl and fetch politely: robots.txt, delays, and what a page permits.
@@ -54,6 +55,8 @@ impl Cli {
             Command::Audit(args) => Some(&args.output),
             Command::Completions { .. } | Command::Man | Command::Demo { .. } | Command::Identity(_) => None,
             Command::Fetch(args) => Some(&args.online.output),
+            #[cfg(feature = "serve")]
+            Command::Serve(args) => Some(&args.online.output),
         }
     }
 }
@@ -88,6 +91,13 @@ pub(crate) enum Command {
     /// Judge whether a crawl was polite, by its WARC files: robots.txt, delays, requests to wait, what was kept
     #[command(after_long_help = examples("audit"))]
     Audit(AuditArgs),
+    /// Check URLs and pace hosts for every crawler on this machine, in any language, over HTTP and JSON
+    ///
+    /// Runs until SIGTERM or Ctrl-C. Repeated, --agent makes several crawlers, each with rules of its own;
+    /// their hosts are paced together, and a call names one of them by its first product token.
+    #[cfg(feature = "serve")]
+    #[command(after_long_help = examples("serve"))]
+    Serve(Box<ServeArgs>),
     /// Match URLs against a robots.txt file, offline
     #[command(after_long_help = examples("match"))]
     Match(MatchArgs),
@@ -320,6 +330,23 @@ pub(crate) struct AuditArgs {
     pub(crate) files: Vec<PathBuf>,
 }
 
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub(crate) struct ServeArgs {
+    /// Where to listen: ADDRESS:PORT, or unix:PATH
+    #[arg(long, value_name = "WHERE", default_value = "127.0.0.1:8410")]
+    pub(crate) listen: crate::serve::listen::Place,
+    /// Calls must send the token in FILE, as Authorization: Bearer TOKEN; needed on addresses that are not
+    /// loopback
+    #[arg(long, value_name = "FILE")]
+    pub(crate) token_file: Option<PathBuf>,
+    /// Maximum number of calls that wait at a time; more are refused with 429
+    #[arg(long, value_name = "N", default_value_t = 10_000, allow_negative_numbers = true, value_parser = waiting)]
+    pub(crate) waiting_max: usize,
+    #[command(flatten)]
+    pub(crate) online: Online,
+}
+
 /// Whose rules are asked for.
 #[derive(Debug, Args)]
 pub(crate) struct RulesOf {
@@ -539,7 +566,7 @@ pub(crate) struct Output {
 pub(crate) struct Online {
     /// Product token of the crawler; several, with commas between, are a fallback chain: the first that
     /// robots.txt names counts
-    #[arg(help_heading = "Identity", short, long, value_name = "TOKEN", value_delimiter = ',')]
+    #[arg(help_heading = "Identity", short, long, value_name = "TOKEN")]
     #[arg(env = "ABIDE_AGENT", default_value = "abide")]
     pub(crate) agent: Vec<String>,
     /// The crawlers whose rules are read, if that is not this one.
@@ -620,6 +647,17 @@ pub(crate) struct Online {
 }
 
 impl Online {
+    /// The product tokens, one behind the other.
+    pub(crate) fn tokens(&self) -> Vec<String> {
+        chain(&self.agent)
+    }
+
+    /// Each `--agent` as a crawler of its own.
+    #[cfg(feature = "serve")]
+    pub(crate) fn crawlers(&self) -> Vec<Self> {
+        self.agent.iter().map(|chain| Self { agent: vec![chain.clone()], ..self.clone() }).collect()
+    }
+
     /// The same, with the rules for these crawlers.
     pub(crate) fn with_rules_of(&self, rules_of: &RulesOf) -> Self {
         Self { rules_of: rules_of.tokens.clone(), ..self.clone() }
@@ -854,6 +892,12 @@ fn refusals(text: &str) -> Result<u32, String> {
     number.ok_or_else(|| "expected a whole number from 1 to 10000".to_owned())
 }
 
+#[cfg(feature = "serve")]
+fn waiting(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
+    number.ok_or_else(|| "expected a whole number from 1 to 1000000".to_owned())
+}
+
 fn requests(text: &str) -> Result<u16, String> {
     let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
     number.ok_or_else(|| "expected a whole number from 1 to 1024".to_owned())
@@ -896,7 +940,7 @@ mod tests {
         let command = Cli::command();
         let help = |call| Some((call, clap::Command::get_after_long_help(call)?.to_string()));
         let calls: Vec<_> = command.get_subcommands().filter_map(help).collect();
-        assert_eq!(calls.len(), 12);
+        assert_eq!(calls.len(), 12 + usize::from(cfg!(feature = "serve")));
         for (call, help) in calls {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  ")).collect();
             assert!(help.starts_with("Exit status: 0") && !examples.is_empty(), "{help}");

@@ -29,6 +29,7 @@ pub(crate) struct Checked<'a> {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
 pub(crate) struct CheckLine<'a> {
     url: Cow<'a, str>,
     outcome: Outcome,
@@ -62,19 +63,7 @@ pub(crate) async fn each(
     abide: &Abide,
     mut show: impl FnMut(&Checked<'_>) -> anyhow::Result<()>,
 ) -> anyhow::Result<Status> {
-    let check = |text, url| async move {
-        let (mut result, mut purpose) = (abide.check(&url).await, None);
-        let is_purpose = |denied: &Denied| matches!(denied.kind(), DeniedKind::Purpose { .. });
-        // Its verdict says where robots.txt came from, and shows its lines.
-        if let Err(denied) = &result
-            && is_purpose(denied)
-            && let Some(verdict) = abide.check_cached(&url)
-        {
-            purpose = Some(denied.clone());
-            result = Ok(verdict);
-        }
-        Checked { text, url, result, purpose }
-    };
+    let check = |text, url| Checked::of(abide, text, url);
     online::in_order(online, urls, check, |checked| {
         let status = Status::of(checked.denied(abide).is_none() && checked.refusal().is_none());
         if style::shows(status) {
@@ -86,6 +75,21 @@ pub(crate) async fn each(
 }
 
 impl<'a> Checked<'a> {
+    /// Checks the URL, whose text this is.
+    pub(crate) async fn of(abide: &Abide, text: &'a str, url: Url) -> Self {
+        let (mut result, mut purpose) = (abide.check(&url).await, None);
+        let is_purpose = |denied: &Denied| matches!(denied.kind(), DeniedKind::Purpose { .. });
+        // Its verdict says where robots.txt came from, and shows its lines.
+        if let Err(denied) = &result
+            && is_purpose(denied)
+            && let Some(verdict) = abide.check_cached(&url)
+        {
+            purpose = Some(denied.clone());
+            result = Ok(verdict);
+        }
+        Self { text, url, result, purpose }
+    }
+
     /// Why it is not to be fetched.
     fn denied(&self, abide: &Abide) -> Option<Denied> {
         let gate = abide.gate();

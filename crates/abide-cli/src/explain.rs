@@ -59,7 +59,8 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<Status> {
 
 fn offline(args: &ExplainArgs, path: &Path) -> anyhow::Result<Status> {
     let (body, texts) = robots_and_urls(path, &args.urls)?;
-    let agents = if args.rules_of.tokens.is_empty() { &args.online.agent } else { &args.rules_of.tokens };
+    let named = &args.rules_of.tokens;
+    let agents = if named.is_empty() { &args.online.tokens() } else { named };
     let (robots, rules) = (Robots::parse(&body), Rules::parse(&body, &tokens(agents).map_err(UsageError)?));
     input::each(&texts, args.online.output.json, |text, url| {
         let target = url.target();

@@ -3,6 +3,8 @@
 //! `docs/dev/command-contract.md` states them. One place, because programs rely on names and order, whichever
 //! call prints an object.
 
+#[cfg(feature = "serve")]
+use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -17,6 +19,7 @@ use url::Url;
 use crate::sanitize::{public, without_user};
 
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
 pub(crate) struct Match {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) url: Option<String>,
@@ -29,6 +32,7 @@ pub(crate) struct Match {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
 pub(crate) struct RuleLine {
     pub(crate) kind: &'static str,
     pub(crate) pattern: String,
@@ -62,10 +66,12 @@ pub(crate) fn rule(verdict: &RobotsVerdict) -> Option<RuleLine> {
 }
 
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
 pub(crate) struct Tags {
     /// Every rule of the vocabulary, always.
     rules: Map<String, Value>,
     unknown: Vec<String>,
+    #[cfg_attr(feature = "serve", schemars(with = "Vec<BTreeMap<String, String>>"))]
     metas: Vec<Meta>,
     head: &'static str,
     truncated: bool,
@@ -77,6 +83,7 @@ pub(crate) struct Tags {
 
 /// A preference on a use of the content, and where it stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
 pub(crate) struct StatedPreference {
     pub(crate) usage: String,
     pub(crate) preference: String,
@@ -144,6 +151,7 @@ impl Tags {
 
 /// May the page be used so? What the library answers, word for word.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
 pub(crate) struct Answers {
     /// `yes`, `no` or `unknown` for each question, and besides `unset` for training. `None`: nothing was
     /// fetched.
@@ -176,6 +184,7 @@ impl Answers {
 
 /// A verdict of the network, with where it comes from.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
 pub(crate) struct OnlineVerdict {
     #[serde(flatten)]
     pub(crate) found: Match,
@@ -190,6 +199,7 @@ pub(crate) struct OnlineVerdict {
 
 /// A challenge or a block page of what stands before a site, in place of a page or of robots.txt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
 pub(crate) struct RefusalLine {
     pub(crate) by: String,
     pub(crate) kind: String,
@@ -243,6 +253,12 @@ pub(crate) fn rfc3339_from(time: WallMillis) -> String {
 pub(crate) fn rfc3339(time: WallMillis) -> String {
     let seconds = i64::try_from(time.as_millis() / 1000).unwrap_or(i64::MAX);
     abide_permissions::UnavailableAfter::from_unix_seconds(seconds).to_string()
+}
+
+/// With its milliseconds, for programs that act on them.
+#[cfg(feature = "serve")]
+pub(crate) fn rfc3339_millis(time: WallMillis) -> String {
+    rfc3339(time).replace('Z', &format!(".{:03}Z", time.as_millis() % 1000))
 }
 
 pub(crate) fn millis(time: Duration) -> u64 {

@@ -31,6 +31,8 @@ mod proxy;
 mod recorder;
 mod robots_texts;
 mod sanitize;
+#[cfg(feature = "serve")]
+mod serve;
 mod status;
 mod stores;
 mod style;
@@ -69,6 +71,8 @@ fn main() -> ExitCode {
         Command::Crawl(args) => crawl::run(*args),
         Command::Explain(args) => explain::run(&args),
         Command::Lint(args) => lint::run(&args),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(&args),
         Command::Agents(args) => agents::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Audit(args) => audit::run(&args),

@@ -45,51 +45,72 @@ pub(crate) fn run(
 }
 
 /// The same for a call that deals with Ctrl-C itself. `observe` sees what the crawler does, and `exchanges`
-/// what goes over the wire. The store is opened before and closed after.
+/// what goes over the wire. It fails where a gatekeeper has answered in place of a robots.txt.
 pub(crate) fn observed(
     online: &Online,
     observe: impl Fn(&Event<'_>) + Send + Sync + 'static,
     exchanges: Option<Arc<dyn ObserveExchanges>>,
     call: impl AsyncFnOnce(Abide, reqwest::Client) -> anyhow::Result<Status>,
 ) -> anyhow::Result<Status> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let is_store_reported = Arc::new(AtomicBool::new(false));
-    let is_reported = Arc::clone(&is_store_reported);
     // Also where the last good copy of robots.txt stands in, and the pages come.
     let is_refused = Arc::new(AtomicBool::new(false));
     let saw_refusal = Arc::clone(&is_refused);
-    let observer: EventObserver = Arc::new(move |event| {
-        // Once, because a store that is away fails with every request.
-        if let Some(failure) = store_failure(event).filter(|_| !is_reported.swap(true, Ordering::Relaxed)) {
-            style::to_stderr(format_args!("{failure}; going on with what is in memory"));
-        }
+    let observe = move |event: &Event<'_>| {
         if let Event::RobotsAnswered { entry } = event
             && entry.failure().is_some_and(|failure| failure.refusal().is_some())
         {
             saw_refusal.store(true, Ordering::Relaxed);
         }
         observe(event);
+    };
+    let status = with_crawlers(std::slice::from_ref(online), observe, exchanges, async |crawlers| {
+        let [(abide, inner)] =
+            <[_; 1]>::try_from(crawlers).map_err(|_| anyhow::anyhow!("expected one crawler"))?;
+        call(abide, inner).await
+    })?;
+    Ok(status.and(Status::of(!is_refused.load(Ordering::Relaxed))))
+}
+
+/// Runs one call with a crawler for each of `onlines`, which differ in their names alone. They share one
+/// store, which is opened before and closed after, and pace hosts together.
+pub(crate) fn with_crawlers(
+    onlines: &[Online],
+    observe: impl Fn(&Event<'_>) + Send + Sync + 'static,
+    exchanges: Option<Arc<dyn ObserveExchanges>>,
+    call: impl AsyncFnOnce(Vec<(Abide, reqwest::Client)>) -> anyhow::Result<Status>,
+) -> anyhow::Result<Status> {
+    let Some(online) = onlines.first() else { return wrong_usage("expected a product token") };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let is_store_reported = Arc::new(AtomicBool::new(false));
+    let is_reported = Arc::clone(&is_store_reported);
+    let observer: EventObserver = Arc::new(move |event| {
+        // Once, because a store that is away fails with every request.
+        if let Some(failure) = store_failure(event).filter(|_| !is_reported.swap(true, Ordering::Relaxed)) {
+            style::to_stderr(format_args!("{failure}; going on with what is in memory"));
+        }
+        observe(event);
     });
     let result = runtime.block_on(async {
         // What is wrong with the options is reported before a store is opened.
         let signature = signature(online)?;
-        drop(settings(online, signature.as_ref())?);
+        for online in onlines {
+            drop(settings(online, signature.as_ref())?);
+        }
         let stores = Stores::open(&online.store).await?;
-        let crawler = crawler(online, &observer, exchanges.as_ref(), &stores, signature.as_ref());
-        // The call takes the crawler, and its gate may have something to save before the store is closed.
-        let gate = crawler.as_ref().ok().map(|(abide, _)| abide.gate().clone());
-        let result = match crawler {
-            Ok((abide, inner)) => {
-                notes(online);
-                call(abide, inner).await
+        let crawlers = crawlers(onlines, &observer, exchanges.as_ref(), &stores, signature.as_ref());
+        // The call takes the crawlers, and their pacer may have something to save before the store is closed.
+        let gate = crawlers.as_ref().ok().and_then(|crawlers| Some(crawlers.first()?.0.gate().clone()));
+        let result = match crawlers {
+            Ok(crawlers) => {
+                onlines.iter().for_each(notes);
+                call(crawlers).await
             }
             Err(error) => Err(error),
         };
         // The store is closed from here on, and what fails later is not reported.
         is_store_reported.store(true, Ordering::Relaxed);
         let closed = stores.close(gate).await;
-        let refused = Status::of(!is_refused.load(Ordering::Relaxed));
-        result.and_then(|status| closed.map(|()| status.and(refused)))
+        result.and_then(|status| closed.map(|()| status))
     });
     // No one waits for what is still under way.
     runtime.shutdown_background();
@@ -106,20 +127,37 @@ fn store_failure(event: &Event<'_>) -> Option<String> {
     }
 }
 
-/// The crawler that the options describe, and its inner client.
+/// The crawlers that the options describe, each with its inner client.
+fn crawlers(
+    onlines: &[Online],
+    observer: &EventObserver,
+    exchanges: Option<&Arc<dyn ObserveExchanges>>,
+    stores: &Stores,
+    signature: Option<&WebBotAuth>,
+) -> anyhow::Result<Vec<(Abide, reqwest::Client)>> {
+    let mut crawlers: Vec<(Abide, reqwest::Client)> = Vec::new();
+    for online in onlines {
+        let first = crawlers.first().map(|(abide, _)| abide);
+        crawlers.push(crawler(online, observer, exchanges, stores, signature, first)?);
+    }
+    Ok(crawlers)
+}
+
 fn crawler(
     online: &Online,
     observer: &EventObserver,
     exchanges: Option<&Arc<dyn ObserveExchanges>>,
     stores: &Stores,
     signature: Option<&WebBotAuth>,
+    paced_with: Option<&Abide>,
 ) -> anyhow::Result<(Abide, reqwest::Client)> {
     let inner = inner(online)?;
     // Perhaps twice, and each with another builder, because reqwest's cannot be cloned.
     let build = |inner: &dyn Fn() -> reqwest::ClientBuilder| -> anyhow::Result<_> {
         let builder = settings(online, signature)?.observer(Arc::clone(observer)).http11(inner());
         let builder = exchanges.iter().fold(builder, |builder, seen| builder.exchanges(Arc::clone(seen)));
-        Ok(stores.on(builder).build_with(inner()))
+        let builder = paced_with.into_iter().fold(stores.on(builder), abide::Builder::paced_with);
+        Ok(builder.build_with(inner()))
     };
     match build(&inner)? {
         Err(BuildError::Client(_)) if online.cacert.is_none() => {
@@ -147,8 +185,9 @@ fn signature(online: &Online) -> anyhow::Result<Option<WebBotAuth>> {
 }
 
 fn settings(online: &Online, signature: Option<&WebBotAuth>) -> anyhow::Result<abide::Builder> {
+    let tokens = online.tokens();
     let (first, rest) =
-        online.agent.split_first().ok_or_else(|| UsageError("expected a product token".to_owned()))?;
+        tokens.split_first().ok_or_else(|| UsageError("expected a product token".to_owned()))?;
     let user_agent =
         online.user_agent.clone().unwrap_or_else(|| format!("{first}/{}", env!("CARGO_PKG_VERSION")));
     let robots = RobotsPolicy::default()
@@ -207,7 +246,7 @@ fn notes(online: &Online) {
 }
 
 fn is_named(online: &Online, token: &str) -> bool {
-    online.agent.first().is_some_and(|agent| agent.eq_ignore_ascii_case(token))
+    online.tokens().first().is_some_and(|agent| agent.eq_ignore_ascii_case(token))
 }
 
 fn is_unnamed(online: &Online) -> bool {

@@ -17,6 +17,7 @@ use crate::style;
 /// The words of the contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
 pub(crate) enum Outcome {
     /// `check`: the site permits it.
     Allowed,

@@ -31,7 +31,8 @@ pub(crate) fn run(args: TagsArgs) -> anyhow::Result<Status> {
     let html = args.html.as_deref().map(read_file).transpose()?;
     let headers: Vec<_> =
         args.headers.into_iter().map(|header| (header.name.to_string(), header.value)).collect();
-    let (permissions, preferences) = read(tokens, &headers, html.as_deref(), args.content_type.as_deref());
+    let (permissions, preferences) =
+        read_page(tokens, &headers, html.as_deref(), args.content_type.as_deref());
     if args.output.json {
         style::print_json(&TagsLine::new(&permissions, &preferences))?;
     } else {
@@ -52,7 +53,8 @@ struct TagsQuestion {
 
 /// What `--json` prints.
 #[derive(Debug, Serialize)]
-struct TagsLine {
+#[cfg_attr(feature = "serve", derive(schemars::JsonSchema))]
+pub(crate) struct TagsLine {
     #[serde(flatten)]
     tags: Tags,
     #[serde(flatten)]
@@ -60,7 +62,7 @@ struct TagsLine {
 }
 
 impl TagsLine {
-    fn new(permissions: &Permissions, preferences: &Preferences) -> Self {
+    pub(crate) fn new(permissions: &Permissions, preferences: &Preferences) -> Self {
         Self { tags: Tags::new(permissions, preferences), answers: Answers::new(permissions, preferences) }
     }
 }
@@ -76,35 +78,50 @@ fn answer(question: TagsQuestion) -> Result<TagsLine, String> {
             .map_err(|_| format!("expected the name of a header field, found `{name}`"))?;
     }
     let (permissions, preferences) =
-        read(tokens, &headers, html.as_deref(), question.content_type.as_deref());
+        read_page(tokens, &headers, html.as_deref(), question.content_type.as_deref());
     Ok(TagsLine::new(&permissions, &preferences))
 }
 
-/// What the fields and the head permit, and what they ask of those who use the content: Content-Usage,
-/// Content-Signal, TDMRep.
-pub(crate) fn read(
+/// A page as it is given: its fields, and all of its HTML if there is any.
+pub(crate) fn read_page(
     tokens: Vec<ProductToken>,
     headers: &[(String, String)],
     html: Option<&[u8]>,
     content_type: Option<&str>,
 ) -> (Permissions, Preferences) {
     let options = ReadOptions::for_tokens(tokens).with_whole_document(true);
-    let lines = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
-    // Several lines are one list, as in a response.
-    let lines: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
-    let stated = (!lines.is_empty()).then(|| lines.join(", "));
-    let content_type = content_type.or(stated.as_deref());
+    let stated = self::content_type(headers);
     let head = html.map_or_else(Head::default, |html| {
-        let mut scanner = HeadScanner::new(&options, content_type);
-        // Whether it wants more does not matter: all of the page is here.
-        let _ = scanner.feed(html);
-        scanner.finish()
+        scan(HeadScanner::new(&options, content_type.or(stated.as_deref())), html)
     });
+    read(&options, headers, head)
+}
+
+/// What the fields and the head permit, and what they ask of those who use the content: Content-Usage,
+/// Content-Signal, TDMRep.
+pub(crate) fn read(
+    options: &ReadOptions,
+    headers: &[(String, String)],
+    head: Head,
+) -> (Permissions, Preferences) {
     let fields = || headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
-    let permissions = Permissions::read(&options, fields(), head, SystemTime::now());
+    let permissions = Permissions::read(options, fields(), head, SystemTime::now());
     let preferences = Preferences::default().with_fields(fields()).with_page(&permissions);
     let preferences = preferences.with_tdm(None, fields(), permissions.metas());
     (permissions, preferences)
+}
+
+/// All lines of `Content-Type`: several are one list, as in a response.
+pub(crate) fn content_type(headers: &[(String, String)]) -> Option<String> {
+    let lines = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let lines: Vec<&str> = lines.map(|(_, value)| value.as_str()).collect();
+    (!lines.is_empty()).then(|| lines.join(", "))
+}
+
+pub(crate) fn scan(mut scanner: HeadScanner, html: &[u8]) -> Head {
+    // Whether it wants more does not matter: all of the page is here.
+    let _ = scanner.feed(html);
+    scanner.finish()
 }
 
 /// For people: the rules, then where each comes from.

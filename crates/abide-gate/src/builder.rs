@@ -46,6 +46,8 @@ pub struct GateBuilder {
     seed: Option<u64>,
     signer: Option<Arc<dyn SignRequest>>,
     trusts_status: bool,
+    /// That of another gate.
+    paced_with: Option<Arc<Pacer>>,
 }
 
 impl GateBuilder {
@@ -134,6 +136,26 @@ impl GateBuilder {
         Self { trusts_status: true, ..self }
     }
 
+    /// Paces hosts together with `other`: a host sees one crawler, though each gate reads the robots.txt rules
+    /// for its own product tokens. Rate limits, their stores, clock and observers are those of `other`;
+    /// robots.txt is fetched, cached and observed by each gate itself.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use abide_gate::{Gate, testing::hosts};
+    /// # let url = "http://a.example/".parse()?;
+    /// let first = hosts::gate(Gate::builder());
+    /// let second = hosts::gate(Gate::builder().paced_with(&first));
+    /// let (_, permit) = first.admit(&url, first.max_wait()).await?;
+    /// assert_eq!(second.next_slot(&url)?.in_flight, 1);
+    /// # drop(permit);
+    /// # Ok(()) }
+    /// ```
+    pub fn paced_with(self, other: &Gate) -> Self {
+        Self { paced_with: Some(Arc::clone(&other.pacer)), ..self }
+    }
+
     /// Builds a gate for a chain of product tokens. In a robots.txt, the first token that has a group counts.
     /// `fetch` fetches robots.txt.
     pub fn build(self, tokens: Vec<ProductToken>, fetch: Arc<dyn Fetch>) -> Gate {
@@ -176,8 +198,11 @@ impl GateBuilder {
         }
     }
 
-    /// A pacer with these settings.
+    /// That of the other gate, or one with these settings.
     pub(crate) fn pacer(&self) -> Arc<Pacer> {
+        if let Some(pacer) = &self.paced_with {
+            return Arc::clone(pacer);
+        }
         let mut policy = self.pace.clone();
         policy.max_wait = self.max_wait.unwrap_or(policy.max_wait);
         policy.trusts_status = self.trusts_status;

@@ -116,6 +116,11 @@ impl Gate {
         self.robots.cached(origin)
     }
 
+    /// Every robots.txt in memory, in no particular order: for reports. Looks at each of them.
+    pub fn entries(&self) -> Vec<Arc<RobotsEntry>> {
+        self.robots.all()
+    }
+
     /// Fetches the robots.txt files of these origins that are not in memory, as many at a time as the policy
     /// allows, and waits for them.
     pub async fn prefetch(&self, origins: impl IntoIterator<Item = Origin>) {

@@ -302,6 +302,12 @@ impl Builder {
         self.gated(|gate| gate.clock(clock))
     }
 
+    /// Paces hosts together with `other`, another crawler of this process with rules of its own:
+    /// [`GateBuilder::paced_with`].
+    pub fn paced_with(self, other: &Abide) -> Self {
+        self.gated(|gate| gate.paced_with(other.gate()))
+    }
+
     /// Builds a client with the whole middleware from `inner`.
     ///
     /// [`user_agent`](Self::user_agent), or the product token, replaces the User-Agent of `inner`.

@@ -118,12 +118,22 @@ impl Abide {
     /// # Errors
     /// A refusal of any kind.
     pub async fn acquire(&self, url: &Url) -> Result<Permit, Denied> {
-        let mut left = self.gate().max_wait();
+        Ok(self.admit(url, self.gate().max_wait()).await?.1)
+    }
+
+    /// [Acquires](Self::acquire) a permit within `budget` instead of the crawler's
+    /// [`max_wait`](Builder::max_wait), and returns the verdict with it.
+    ///
+    /// # Errors
+    /// A refusal of any kind.
+    pub async fn admit(&self, url: &Url, budget: Duration) -> Result<(Verdict, Permit), Denied> {
+        let mut left = budget;
         let mut verdict = self.core.crawler.check(url, &mut left).await?;
         if let Some(denied) = self.gate().denial(&verdict, url) {
             return Err(denied);
         }
-        self.gate().acquire(url, &mut verdict, &mut left).await
+        let permit = self.gate().acquire(url, &mut verdict, &mut left).await?;
+        Ok((verdict, permit))
     }
 
     /// When the next request to the host of `url` could be sent, for schedulers. Neither waits nor reserves.

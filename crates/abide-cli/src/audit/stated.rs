@@ -29,7 +29,7 @@ pub(super) fn restrictions(
     let fields: Vec<(String, String)> = fields
         .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
         .collect();
-    let (permissions, preferences) = tags::read(tokens.to_vec(), &fields, Some(body), None);
+    let (permissions, preferences) = tags::read_page(tokens.to_vec(), &fields, Some(body), None);
     let rules = permissions.statements().iter().flat_map(|(source, rules)| {
         let named = RULES.into_iter().filter(|name| rules.states(name));
         named.map(|name| Restriction { name: name.to_owned(), source: source.to_string() })

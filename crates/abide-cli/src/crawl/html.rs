@@ -25,7 +25,7 @@ struct Whole<'a> {
     report: &'a Report,
     title: String,
     version: &'static str,
-    agent: &'a str,
+    agent: String,
     begun: String,
     figures: [Figure; 9],
     /// Where they are, in per cent.
@@ -68,7 +68,7 @@ pub(crate) fn page(report: &Report, args: &CrawlArgs) -> anyhow::Result<String> 
         report,
         title: title(report),
         version: env!("CARGO_PKG_VERSION"),
-        agent: args.online.agent.first().map(String::as_str).unwrap_or_default(),
+        agent: args.online.tokens().into_iter().next().unwrap_or_default(),
         begun: began.map(|at| format!(", begun {}", crate::json::rfc3339(at.into()))).unwrap_or_default(),
         figures: figures(report),
         ticks: chart.ticks().map(|(at, label)| (chart.percent(at), label)).collect(),

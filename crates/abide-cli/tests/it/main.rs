@@ -18,6 +18,14 @@ mod pacing;
 #[cfg(feature = "redb")]
 mod recrawl;
 mod refused;
+#[cfg(all(feature = "serve", unix))]
+mod serve;
+#[cfg(all(feature = "serve", unix))]
+mod serve_access;
+#[cfg(all(feature = "serve", unix))]
+mod serve_clients;
+#[cfg(all(feature = "serve", unix))]
+mod serve_end;
 mod store;
 #[cfg(target_os = "linux")]
 mod terminal;

@@ -115,6 +115,10 @@ impl RobotsCache {
         }
     }
 
+    pub(crate) fn all(&self) -> Vec<Arc<RobotsEntry>> {
+        self.entries.iter().map(|(_, entry)| entry).collect()
+    }
+
     /// The entry in memory, if it may be used. No I/O, not even with the store.
     pub(crate) fn cached(&self, origin: &Origin) -> Option<Arc<RobotsEntry>> {
         match self.known(origin, self.clock.wall()) {

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Crawls SITE by abide-fetch.sh until SECONDS have passed: a line for each URL.
+set -u
+until=$(($(date +%s) + ${SECONDS_LONG}))
+number=0
+while :; do
+    for kind in page redirect private out slow busy; do
+        [ "$(date +%s)" -lt "$until" ] || exit 0
+        if answer=$("$CLIENTS/shell/abide-fetch.sh" "$SITE/$kind/shell-$number" 2>&1); then
+            echo "$kind 200"
+        else
+            echo "$kind $(printf '%s' "$answer" | sed -n 's/.*"outcome":"\([a-z]*\)".*/\1/p')"
+        fi
+    done
+    number=$((number + 1))
+done

@@ -1,0 +1,3 @@
+module abide
+
+go 1.19
