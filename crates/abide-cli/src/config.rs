@@ -296,7 +296,7 @@ const NAME: &str = "abide.toml";
 
 /// Options that count only from a file that the user has chosen: they send requests elsewhere, send or trust
 /// something else, or write files.
-const RESERVED: [&str; 16] = [
+const RESERVED: [&str; 17] = [
     "allow-net",
     "resolve",
     "proxy",
@@ -312,5 +312,6 @@ const RESERVED: [&str; 16] = [
     "header",
     "user",
     "danger-ignore-robots",
+    "why",
     "store",
 ];

@@ -252,29 +252,35 @@ pub(crate) struct Ask<'a> {
     pub(crate) options: Options,
     /// Besides those of every request.
     pub(crate) fields: HeaderMap,
+    /// It is on another site than those that the call is for: it gets no field of `--header`, which may be a
+    /// secret.
+    pub(crate) is_foreign: bool,
 }
 
 impl<'a> Ask<'a> {
     pub(crate) fn get(url: &'a str, options: Options) -> Self {
-        Self { url, method: Method::GET, options, fields: HeaderMap::new() }
+        Self { url, method: Method::GET, options, fields: HeaderMap::new(), is_foreign: false }
     }
 }
 
 /// Fetches a URL. The body goes to `sink`, piece by piece, until it ends or `sink` has enough.
 pub(crate) async fn ask(
     client: &Client,
-    Ask { url: text, method, options, fields }: Ask<'_>,
+    Ask { url: text, method, options, fields, is_foreign }: Ask<'_>,
     recorder: &Recorder,
     sink: impl FnMut(&[u8]) -> ControlFlow<()>,
 ) -> FetchAnswer {
-    let Client { abide, http, own_site } = client;
-    let mut request = http.request(method, text).headers(fields);
-    let mut options = options;
+    let Client { abide, http, own_site, fields: given } = client;
+    let mut request = http.request(method, text);
+    if !is_foreign {
+        // On the request itself, so that a redirect to another origin strips credentials among them.
+        request = given.iter().fold(request, |request, (name, value)| request.header(name, value));
+    }
+    let mut request = request.headers(fields);
     if let Ok(url) = text.parse() {
         request = own_site.log_in(request, &url);
-        options = own_site.options(&url, options);
     }
-    let mut request = request.abide(options).with_extension(recorder.clone());
+    let mut request = request.abide(own_site.options(options)).with_extension(recorder.clone());
     let mut extensions = std::mem::take(request.extensions());
     let answered = match request.build() {
         Ok(request) => http.execute_with_extensions(request, &mut extensions).await,

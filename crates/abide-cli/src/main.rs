@@ -119,6 +119,8 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
     let call = std::env::args_os().skip(1).filter_map(|word| word.into_string().ok()).find(is_call);
     let Some(call) = call.and_then(|name| command.find_subcommand(name)) else { return error };
     let options: Vec<&str> = call.get_arguments().filter_map(clap::Arg::get_long).collect();
+    // None that makes a crawler less polite is suggested.
+    let options: Vec<&str> = options.into_iter().filter(|option| !option.starts_with("danger")).collect();
     let guess = guess.trim_start_matches('-').split('=').next().unwrap_or_default();
     if error.kind() == ErrorKind::UnknownArgument
         && let Some(option) = nearest::option(guess, options.iter().copied())

@@ -23,11 +23,14 @@ pub(crate) struct OwnSite {
     /// The URLs of the call.
     given: Vec<Url>,
     has_hinted: Arc<AtomicBool>,
+    /// `--header Authorization`.
+    has_own_field: bool,
 }
 
 impl OwnSite {
     pub(crate) fn new(args: &OwnSiteArgs, given: Vec<Url>, online: &Online) -> anyhow::Result<Self> {
-        if args.user.is_some() && online.headers.iter().any(|field| field.name == AUTHORIZATION) {
+        let has_own_field = online.headers.iter().any(|field| field.name == AUTHORIZATION);
+        if args.user.is_some() && has_own_field {
             return wrong_usage("--user: expected no --header Authorization besides it");
         }
         if args.why.as_deref().is_some_and(|why| why.trim().is_empty()) {
@@ -40,22 +43,23 @@ impl OwnSite {
                 url.origin().ascii_serialization()
             ));
         }
-        Ok(Self { args: args.clone(), given, has_hinted: Arc::default() })
+        Ok(Self { args: args.clone(), given, has_hinted: Arc::default(), has_own_field })
     }
 
-    /// The options of a request for `url`, which ignores robots.txt where that was asked for.
-    pub(crate) fn options(&self, url: &Url, options: Options) -> Options {
-        let ignored = self.args.danger_ignore_robots.iter().find(|ignored| ignored.origin() == url.origin());
-        match (ignored.and_then(|ignored| Origin::of(ignored).ok()), &self.args.why) {
-            (Some(origin), Some(why)) => options.danger_ignore_robots(origin, why),
-            _ => options,
-        }
+    /// The options of a request, which ignores robots.txt where that was asked for, also behind redirects.
+    pub(crate) fn options(&self, options: Options) -> Options {
+        let why = self.args.why.as_deref().unwrap_or_default();
+        let ignored = self.args.danger_ignore_robots.iter().filter_map(|url| Origin::of(url).ok());
+        ignored.fold(options, |options, origin| options.danger_ignore_robots(origin, why))
     }
 
     /// The request, with the user name and the password if `url` is on a host that was given.
     pub(crate) fn log_in(&self, request: RequestBuilder, url: &Url) -> RequestBuilder {
         match &self.args.user {
-            Some(user) if self.is_given(url) => request.basic_auth(&user.name, Some(&user.password)),
+            // A URL that names a user has its own.
+            Some(user) if self.is_given(url) && url.username().is_empty() => {
+                request.basic_auth(&user.name, Some(&user.password))
+            }
             _ => request,
         }
     }
@@ -63,7 +67,11 @@ impl OwnSite {
     /// What helps with the first 401 of a host that was given.
     pub(crate) fn hint(&self, line: &FetchLine) -> Option<String> {
         let url = line.final_url.as_deref()?.parse().ok()?;
-        if line.status != Some(401) || !self.is_given(&url) || self.has_hinted.swap(true, Ordering::Relaxed) {
+        if line.status != Some(401)
+            || self.has_own_field
+            || !self.is_given(&url)
+            || self.has_hinted.swap(true, Ordering::Relaxed)
+        {
             return None;
         }
         let helps = match self.args.user {

@@ -10,7 +10,7 @@ use abide::{Abide, Failure};
 use async_trait::async_trait;
 use http::{Extensions, HeaderMap};
 use reqwest::{Request, Response};
-use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next, RequestBuilder};
+use reqwest_middleware::{ClientBuilder, ClientWithMiddleware, Middleware, Next};
 use url::Url;
 
 use crate::args::{HeaderArg, Online};
@@ -81,10 +81,11 @@ pub(crate) struct Client {
     pub(crate) abide: Abide,
     pub(crate) http: ClientWithMiddleware,
     pub(crate) own_site: OwnSite,
+    /// Those of `--header`.
+    pub(crate) fields: HeaderMap,
 }
 
-/// The client with the whole middleware, and a recorder below it. The fields of `--header` are added above,
-/// so that a redirect to another origin strips credentials among them. `prints_heads`: of each request and
+/// The client with the whole middleware, and a recorder below it. `prints_heads`: of each request and
 /// response, on standard error.
 pub(crate) fn client(
     abide: Abide,
@@ -95,12 +96,12 @@ pub(crate) fn client(
 ) -> anyhow::Result<Client> {
     let fields = online.headers.iter().map(HeaderArg::field).collect::<Result<Vec<_>, _>>();
     let fields = fields.map_err(|error| UsageError(format!("--header: {error}")))?;
-    let with_fields = move |request: RequestBuilder| {
-        fields.iter().fold(request, |request, (name, value)| request.header(name, value))
-    };
-    let http = ClientBuilder::new(inner).with_init(with_fields);
-    let http = http.with(abide.middleware()).with(Below { prints_heads }).build();
-    Ok(Client { abide, http, own_site })
+    let mut all = HeaderMap::new();
+    for (name, value) in fields {
+        all.append(name, value);
+    }
+    let http = ClientBuilder::new(inner).with(abide.middleware()).with(Below { prints_heads }).build();
+    Ok(Client { abide, http, own_site, fields: all })
 }
 
 /// Sees each request as it goes on the wire, and limits its time there.

@@ -213,9 +213,10 @@ impl Call<'_> {
     /// Why the request goes out although robots.txt denies it: for the origin that the caller named, or for
     /// all.
     fn override_reason(&self) -> Option<&Arc<str>> {
-        let for_one = self.options.ignore_robots.as_deref();
-        let for_one = for_one.filter(|(origin, _)| Origin::of(&self.url).is_ok_and(|url| url == *origin));
-        for_one.map(|(_, why)| why).or(self.crawler.settings.report_only.as_ref())
+        let ignored = self.options.ignore_robots.as_deref().unwrap_or_default();
+        let is_named =
+            |(origin, _): &&(Origin, Arc<str>)| Origin::of(&self.url).is_ok_and(|url| url == *origin);
+        ignored.iter().find(is_named).map(|(_, why)| why).or(self.crawler.settings.report_only.as_ref())
     }
 
     /// Adds what is offered unasked, and signs the request, if requests are signed. A signature is valid for

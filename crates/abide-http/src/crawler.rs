@@ -407,8 +407,8 @@ pub struct Options {
     pub(crate) max_wait: Option<Duration>,
     pub(crate) scan: Option<Scan>,
     pub(crate) redirects: Option<RedirectPolicy>,
-    /// In a box, because every call carries the room for it.
-    pub(crate) ignore_robots: Option<Box<(Origin, Arc<str>)>>,
+    /// Origins, each with the reason.
+    pub(crate) ignore_robots: Option<Vec<(Origin, Arc<str>)>>,
 }
 
 impl Options {
@@ -433,12 +433,15 @@ impl Options {
         Self { redirects: Some(policy), ..self }
     }
 
-    /// Ignores the robots.txt of `origin`, for the reason `why`, for instance on your own site.
+    /// Ignores the robots.txt of `origin`, for the reason `why`, for instance on your own site. Repeated, of
+    /// several origins.
     ///
     /// Each such request is logged and counted, and its verdict names the reason. Other origins are checked
     /// as always, also after a redirect, and the rate limit stays.
     pub fn danger_ignore_robots(self, origin: Origin, why: &str) -> Self {
-        Self { ignore_robots: Some(Box::new((origin, why.into()))), ..self }
+        let mut ignored = self.ignore_robots.unwrap_or_default();
+        ignored.push((origin, why.into()));
+        Self { ignore_robots: Some(ignored), ..self }
     }
 
     /// Fills options that are not set from `others`.

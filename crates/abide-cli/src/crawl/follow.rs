@@ -82,7 +82,7 @@ impl Crawl {
         if let Added::Left(reason) = added {
             left_out.add(reason, 1);
         }
-        Ok(added == Added::New)
+        Ok(added == Added::New && !leads_away)
     }
 
     /// A start page that redirects within its site takes the crawl along; one that leads elsewhere does only
@@ -232,7 +232,7 @@ impl Crawl {
         if is_cut {
             let read = links.len().min(LINKS_MAX);
             self.progress.suspended(|| {
-                style::to_stderr(format_args!("{}: only its first {read} links count", cut(of.as_str())));
+                style::note(format_args!("{}: only its first {read} links count", cut(of.as_str())));
             });
         }
         let mut followed = 0;
@@ -241,7 +241,9 @@ impl Crawl {
             let url = public_url(url);
             // A link of a page that leads away is checked, where that is asked for.
             let leads_away = kind == UrlKind::Page && depth > 0 && !self.frontier.has_host(&url);
-            let kind = if leads_away { UrlKind::Link } else { kind };
+            // It is not followed, so it is no deeper than its page.
+            let (kind, depth) =
+                if leads_away { (UrlKind::Link, depth.saturating_sub(1)) } else { (kind, depth) };
             match self.queue(Candidate::new(&url, kind, depth), Some(of))? {
                 Added::Left(reason) => left_out.add(reason, 1),
                 Added::New | Added::Known | Added::Full => followed += 1,

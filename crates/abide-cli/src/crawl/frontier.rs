@@ -129,6 +129,7 @@ pub(crate) struct Frontier {
     /// The host that was asked last: the others come first.
     last: String,
     pub(crate) pages_running: usize,
+    pub(crate) checks_running: usize,
 }
 
 /// What is known of a URL.
@@ -146,28 +147,34 @@ struct HostQueue {
     /// Its pages are fetched. URLs of the other hosts are only checked.
     is_crawled: bool,
     queue: VecDeque<Task>,
+    /// URLs that are only checked.
+    checks: VecDeque<Task>,
     is_busy: bool,
     parked_until: Option<Instant>,
     is_given_up: bool,
 }
 
 impl HostQueue {
-    fn of(url: &Url, is_crawled: bool) -> Self {
+    fn new(url: &Url, is_crawled: bool) -> Self {
         Self { name: HostName::of(url).ok(), is_crawled, ..Self::default() }
     }
 }
 
 impl HostQueue {
-    /// The tasks that may be started, each with its place in the queue.
-    fn tasks(&self, may_fetch: bool) -> impl Iterator<Item = (usize, &Task)> {
-        self.queue.iter().enumerate().filter(move |(_, task)| may_fetch || task.kind.is_checked())
+    /// The queue of URLs of this kind.
+    fn of(&mut self, kind: UrlKind) -> &mut VecDeque<Task> {
+        if kind.is_checked() { &mut self.checks } else { &mut self.queue }
+    }
+
+    fn tasks(&self) -> impl Iterator<Item = &Task> {
+        self.queue.iter().chain(&self.checks)
     }
 }
 
 impl Frontier {
     /// Nothing to fetch yet; only the hosts of `urls`, and what else `scope` has, will be asked.
     pub(crate) fn new(urls: &[Url], scope: Scope) -> Self {
-        let hosts = urls.iter().map(|url| (host_of(url), HostQueue::of(url, true))).collect();
+        let hosts = urls.iter().map(|url| (host_of(url), HostQueue::new(url, true))).collect();
         Self { hosts, scope, starts: urls.iter().map(known_as).collect(), ..Self::default() }
     }
 
@@ -186,8 +193,12 @@ impl Frontier {
         let known_as = known_as(url);
         if let Some(known) = self.seen.get_mut(&known_as) {
             known.named_by.add(from);
+            // What was, or would be, only checked is a page of the crawl.
+            let is_page = known.kind.is_checked() && !kind.is_checked();
             let is_new = kind == UrlKind::Sitemap && std::mem::replace(&mut known.kind, kind) != kind;
-            return if is_new { Added::New } else { Added::Known };
+            if !is_page {
+                return if is_new { Added::New } else { Added::Known };
+            }
         }
         // What was given is fetched in any case.
         if !self.starts.contains(&known_as) && self.scope.excludes(url, kind) {
@@ -200,16 +211,20 @@ impl Frontier {
         let bytes = self.bytes.saturating_add(url.as_str().len());
         let host = host_of(url);
         let is_host_new = !self.hosts.contains_key(&host);
+        let named_by = self.seen.get(&known_as).map_or_else(|| Referring::by(from), |seen| seen.named_by);
         if self.seen.len() >= SEEN_MAX || bytes > BYTES_MAX || is_host_new && self.hosts.len() >= HOSTS_MAX {
             self.dropped = self.dropped.saturating_add(1);
             return Added::Full;
         }
         self.bytes = bytes;
-        self.seen.insert(known_as, Seen { kind, named_by: Referring::by(from) });
-        let queue = self.hosts.entry(host.clone()).or_insert_with(|| HostQueue::of(url, is_crawled));
+        self.seen.insert(known_as, Seen { kind, named_by });
+        let queue = self.hosts.entry(host.clone()).or_insert_with(|| HostQueue::new(url, is_crawled));
         let mut url = url.clone();
         url.set_fragment(None);
-        queue.queue.push_back(Task {
+        if !kind.is_checked() {
+            queue.checks.retain(|task| task.url != url);
+        }
+        queue.of(kind).push_back(Task {
             url,
             host,
             depth,
@@ -258,28 +273,37 @@ impl Frontier {
 
     /// A start page redirects to `to`, which is one as well, and its host one of ours.
     pub(crate) fn lead(&mut self, to: &Url) {
-        self.hosts.entry(host_of(to)).or_insert_with(|| HostQueue::of(to, true)).is_crawled = true;
+        self.hosts.entry(host_of(to)).or_insert_with(|| HostQueue::new(to, true)).is_crawled = true;
         self.starts.insert(known_as(to));
     }
 
-    /// The next URL: of the first host behind the last one that has something to do. With `may_fetch` a page
-    /// or a sitemap too, else only one that is checked.
-    pub(crate) fn next(&mut self, now: Instant, may_fetch: bool) -> Next {
+    /// The next URL: of the first host behind the last one that has something to do. `may_fetch`: a page or a
+    /// sitemap; `may_check`: one that is only checked.
+    pub(crate) fn next(&mut self, now: Instant, may_fetch: bool, may_check: bool) -> Next {
         let limit = |host: &HostQueue| self.limits.get(host.name.as_ref()?);
         let may_fetch = |host: &HostQueue| may_fetch && limit(host).is_none_or(|left| *left > 0);
-        let tasks = |host| HostQueue::tasks(host, may_fetch(host));
+        // Those that may be started, in two queues of which one may be empty.
+        let startable = |host: &'_ HostQueue| (may_fetch(host), may_check);
         let idle = |(_, host): &(&String, &HostQueue)| !host.is_busy && !host.is_given_up;
         // In turn: the hosts behind the last one, then all from the first on.
         let after = (std::ops::Bound::Excluded(&self.last), std::ops::Bound::Unbounded);
         let in_turn = self.hosts.range::<String, _>(after).chain(&self.hosts).filter(idle);
         let mut ready = in_turn.filter(|(_, host)| host.parked_until.is_none_or(|until| until <= now));
         let found = ready.find_map(|(name, host)| {
-            let mut due = tasks(host).filter(|(_, task)| task.not_before.is_none_or(|at| at <= now));
-            Some((name.clone(), due.next()?.0))
+            let (may_fetch, may_check) = startable(host);
+            let is_due = |task: &Task| task.not_before.is_none_or(|at| at <= now);
+            let page = host.queue.iter().position(is_due).filter(|_| may_fetch);
+            let check = || host.checks.iter().position(is_due).filter(|_| may_check);
+            let (kind, place) =
+                page.map(|place| (UrlKind::Page, place)).or_else(|| Some((UrlKind::Link, check()?)))?;
+            Some((name.clone(), kind, place))
         });
-        let Some((name, place)) = found else {
+        let Some((name, kind, place)) = found else {
             let times = self.hosts.iter().filter(idle).filter_map(|(_, host)| {
-                let first = tasks(host).map(|(_, task)| task.not_before).min()?;
+                let (may_fetch, may_check) = startable(host);
+                let pages = host.queue.iter().filter(|_| may_fetch);
+                let first = pages.chain(host.checks.iter().filter(|_| may_check));
+                let first = first.map(|task| task.not_before).min()?;
                 // `None` is the least: a URL that may go now waits for its host alone.
                 host.parked_until.max(first)
             });
@@ -287,10 +311,11 @@ impl Frontier {
         };
         self.last = name;
         let Some(host) = self.hosts.get_mut(&self.last) else { return Next::Nothing };
-        let Some(mut task) = host.queue.remove(place) else { return Next::Nothing };
+        let Some(mut task) = host.of(kind).remove(place) else { return Next::Nothing };
         task.kind = self.seen.get(&known_as(&task.url)).map_or(task.kind, |seen| seen.kind);
         host.is_busy = true;
         host.parked_until = None;
+        self.checks_running += usize::from(task.kind.is_checked());
         if task.kind == UrlKind::Page {
             self.pages_running += 1;
             // Now, because another port of this host may be next.
@@ -305,6 +330,7 @@ impl Frontier {
         if let Some(host) = self.hosts.get_mut(&task.host) {
             host.is_busy = false;
         }
+        self.checks_running -= usize::from(task.kind.is_checked());
         if task.kind == UrlKind::Page {
             self.pages_running -= 1;
             self.count(task, |left| left + usize::from(!is_fetched));
@@ -322,7 +348,7 @@ impl Frontier {
     pub(crate) fn put_back(&mut self, task: Task, until: Instant) {
         if let Some(host) = self.hosts.get_mut(&task.host) {
             host.parked_until = Some(until);
-            host.queue.push_front(task);
+            host.of(task.kind).push_front(task);
         }
     }
 
@@ -334,17 +360,16 @@ impl Frontier {
     }
 
     pub(crate) fn left(&self) -> impl Iterator<Item = &Task> {
-        self.hosts.values().flat_map(|host| &host.queue)
+        self.hosts.values().flat_map(HostQueue::tasks)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.hosts.values().map(|host| host.queue.len()).sum()
+        self.hosts.values().map(|host| host.queue.len() + host.checks.len()).sum()
     }
 
-    /// Pages that are queued or under way.
+    /// Pages (and sitemaps) that are queued, and pages under way.
     pub(crate) fn pages(&self) -> usize {
-        let queued = self.hosts.values().flat_map(|host| &host.queue);
-        queued.filter(|task| task.kind == UrlKind::Page).count() + self.pages_running
+        self.hosts.values().map(|host| host.queue.len()).sum::<usize>() + self.pages_running
     }
 
     pub(crate) fn parked(&self, now: Instant) -> usize {
@@ -418,8 +443,8 @@ mod tests {
         let mut frontier = Frontier::new(&urls, Scope::default());
         frontier.limits.insert(HostName::of(&urls[0]).unwrap(), 1);
         assert!(urls.iter().all(|url| frontier.add(page(url)) == Added::New));
-        assert!(matches!(frontier.next(Instant::now(), true), Next::Task(_)));
-        assert!(matches!(frontier.next(Instant::now(), true), Next::Nothing));
+        assert!(matches!(frontier.next(Instant::now(), true, true), Next::Task(_)));
+        assert!(matches!(frontier.next(Instant::now(), true, true), Next::Nothing));
     }
 
     #[test]
@@ -444,11 +469,11 @@ mod tests {
         let [one, two] = ["http://a/1", "http://a/2"].map(|url| url.parse().unwrap());
         let mut frontier = Frontier::new(std::slice::from_ref(&one), Scope::default());
         assert_eq!(frontier.add(page(&one)), Added::New);
-        let Next::Task(task) = frontier.next(Instant::now(), true) else { panic!("nothing to do") };
+        let Next::Task(task) = frontier.next(Instant::now(), true, true) else { panic!("nothing to do") };
         frontier.ended(&task, false);
         frontier.give_up(&task);
         assert_eq!(frontier.add(page(&two)), Added::New);
-        assert!(matches!(frontier.next(Instant::now(), true), Next::Nothing));
+        assert!(matches!(frontier.next(Instant::now(), true, true), Next::Nothing));
         assert_eq!(frontier.left().count(), 1);
     }
 

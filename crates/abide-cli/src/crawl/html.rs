@@ -120,7 +120,7 @@ fn figures(report: &Report) -> [Figure; 9] {
     };
     [
         sum(HostLine::urls, "URLs"),
-        sum(|host| host.ok + host.unchanged + host.redirected, "pages fetched"),
+        sum(|host| host.ok + host.unchanged + host.redirected, "fetched"),
         failing(|host| host.client_errors + host.server_errors, "4xx and 5xx", "bad"),
         sum(|host| host.denied, "denied by robots.txt"),
         failing(|host| host.deferred + host.refused + host.errors, "deferred, refused, failed", "lost"),

@@ -240,7 +240,10 @@ impl Crawl {
             }
             // Pages under way count too, or as many more than allowed would be fetched.
             let may_fetch = self.fetched + self.frontier.pages_running < self.args.max_pages;
-            match self.frontier.next(Instant::now(), may_fetch) {
+            // Other hosts that do not answer must not take all places from the pages.
+            let may_check =
+                self.frontier.checks_running < usize::from(self.args.online.concurrency).div_ceil(2);
+            match self.frontier.next(Instant::now(), may_fetch, may_check) {
                 Next::Task(task) => self.start_or_park(task),
                 Next::Parked(until) => return Some(until),
                 Next::Nothing => return None,
@@ -285,10 +288,11 @@ impl Crawl {
         let method = if is_checked && !task.is_head_in_doubt { Method::HEAD } else { Method::GET };
         let condition = version.as_ref().filter(|_| !is_whole).map(|version| version.condition(task.kind));
         let condition = condition.unwrap_or_default();
+        let is_foreign = is_checked && !self.frontier.has_host(&task.url);
         let client = self.client.clone();
         self.running.spawn(async move {
             let sink = |chunk: &[u8]| body.push(chunk);
-            let request = Ask { url: task.url.as_str(), method, options, fields: condition };
+            let request = Ask { url: task.url.as_str(), method, options, fields: condition, is_foreign };
             let asked = fetch::ask(&client, request, &recorder, sink);
             let answer = OF_PAGE.scope((), asked).await;
             Done { task, answer, sent: recorder.sent(), ended: Instant::now(), body, version }
@@ -390,7 +394,8 @@ impl Crawl {
         }
         if answer.is_unanswered && task.tries == 0 {
             // RFC 9112 §9.3.1: a server may close an idle connection while a request is on its way there.
-            return self.put_back(Task { tries: 1, ..task.clone() }, Duration::ZERO);
+            let is_head_in_doubt = task.kind.is_checked();
+            return self.put_back(Task { tries: 1, is_head_in_doubt, ..task.clone() }, Duration::ZERO);
         }
         if is_head_in_doubt(task, answer) {
             return self.put_back(Task { is_head_in_doubt: true, ..task.clone() }, Duration::ZERO);
@@ -494,7 +499,11 @@ impl Crawl {
         let printed = match self.args.online.output.json {
             _ if !style::shows(status) => Ok(()),
             true => summary::print_json(&self.report, shows),
-            false => summary::print(&self.report, shows),
+            false => summary::print(
+                &self.report,
+                shows,
+                style::shows(Status::Done) || !self.args.fail_on.is_empty(),
+            ),
         };
         let is_finished = is_whole && in_flight.is_empty() && self.frontier.len() == 0 && !self.leaves_more;
         let logged = logged.and(self.archive.end());

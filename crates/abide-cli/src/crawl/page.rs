@@ -76,12 +76,6 @@ impl Page {
         self.outcome == Outcome::Fetched && self.changed != Some(false)
     }
 
-    /// Its site has no such page, or gave none: a link that leads here is to be mended.
-    pub(crate) fn is_broken(&self) -> bool {
-        self.outcome == Outcome::Error
-            || matches!(self.class(), Some(Class::ClientError | Class::ServerError))
-    }
-
     /// `None`: there was no whole response.
     pub(crate) fn class(&self) -> Option<Class> {
         if self.outcome != Outcome::Fetched {
@@ -156,6 +150,16 @@ impl PageRecord {
             if task.kind == UrlKind::Page { stated.chain(reserved).collect() } else { Vec::new() };
         let is_guess = task.kind == UrlKind::Guess;
         Self { page, cause, permissions, left_out: LeftOut::default(), is_guess }
+    }
+
+    /// Its site has no such page, or gave none: a link that leads here is to be mended. So is one to another
+    /// host that does not exist, does not answer, or is not public.
+    pub(crate) fn is_broken(&self) -> bool {
+        let page = &self.page;
+        let is_answered_so = matches!(page.class(), Some(Class::ClientError | Class::ServerError));
+        let is_not_public = page.outcome == Outcome::Refused && page.refusal.is_none();
+        let is_away = page.kind.is_checked() && (self.is_unreachable() || is_not_public);
+        page.outcome == Outcome::Error || is_answered_so || is_away
     }
 
     /// It was denied because there is no robots.txt that could allow it.

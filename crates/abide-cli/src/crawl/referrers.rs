@@ -32,6 +32,7 @@ impl Referrers {
         let count = usize::try_from(referring.count).unwrap_or(usize::MAX);
         let first = referring.first.iter().take(count);
         let names = first.filter_map(|Referrer(place)| self.0.get(usize::try_from(*place).ok()?));
+        let names = names.filter(|name| name.len() <= NAME_LEN_MAX);
         (names.map(|name| String::from(&**name)).collect(), count)
     }
 }
@@ -55,7 +56,9 @@ impl Referring {
 }
 
 /// As many are enough to find the mistake, which often stands in the frame of every page.
-const FIRST_MAX: usize = 5;
+pub(crate) const FIRST_MAX: usize = 5;
+/// A longer URL is not named: each may stand beside thousands of URLs.
+const NAME_LEN_MAX: usize = 1024;
 
 #[cfg(test)]
 mod tests {

@@ -14,6 +14,7 @@ use url::Url;
 use crate::crawl::facts::{BackoffSpan, CrawlRequest, Fact, Hold};
 use crate::crawl::frontier::{Frontier, Task, UrlKind};
 use crate::crawl::page::{Class, Page, PageRecord};
+use crate::crawl::referrers::FIRST_MAX;
 use crate::crawl::scope::LeftOut;
 use crate::json::{millis, rfc3339, source_name};
 use crate::outcome::Outcome;
@@ -44,14 +45,16 @@ pub(crate) struct Broken {
     pub(crate) kind: UrlKind,
     /// The first of the pages, sitemaps and redirects that name it; none for a URL that was given.
     pub(crate) linked_from: Vec<String>,
-    /// How many there are.
+    /// How many there are; of a crawl that was resumed, at least so many.
     pub(crate) links: usize,
 }
 
 impl Broken {
-    fn new(page: &Page) -> Self {
+    fn new(record: &PageRecord) -> Self {
+        let page = &record.page;
         let linked_from = page.linked_from.clone();
-        let (url, why) = (page.url.clone(), page.why.clone());
+        let why = record.cause.as_ref().map_or_else(|| page.why.clone(), |cause| cause.text.clone());
+        let url = page.url.clone();
         let (status, outcome, kind, links) = (page.status, page.outcome, page.kind, linked_from.len());
         Self { url, status, outcome, why, kind, linked_from, links }
     }
@@ -264,11 +267,12 @@ impl Report {
         host.bytes = host.bytes.saturating_add(page.bytes.unwrap_or(0));
         host.kept_back(&record);
         host.permitted(&record);
-        if page.is_broken() && self.broken.len() < BROKEN_MAX {
-            self.broken.push(Broken::new(page));
+        if record.is_broken() && self.broken.len() < BROKEN_MAX {
+            self.broken.push(Broken::new(&record));
         }
         if self.keeps_pages && self.pages.len() < PAGES_MAX {
-            self.pages.push(record.page);
+            // Those of the broken ones are kept there; a site may have URLs as long as a page.
+            self.pages.push(Page { linked_from: Vec::new(), ..record.page });
         }
     }
 
@@ -300,9 +304,12 @@ impl Report {
             let Ok(url) = broken.url.parse() else { continue };
             let (first, links) = frontier.named_by(&url);
             // An earlier run has read pages that this one has not.
-            if links >= broken.links {
-                (broken.linked_from, broken.links) = (first, links);
+            for name in first {
+                if broken.linked_from.len() < FIRST_MAX && !broken.linked_from.contains(&name) {
+                    broken.linked_from.push(name);
+                }
             }
+            broken.links = broken.links.max(links).max(broken.linked_from.len());
         }
     }
 

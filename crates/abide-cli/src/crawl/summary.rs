@@ -49,25 +49,31 @@ pub(crate) fn print_page(page: &Page, brief: &str) -> anyhow::Result<()> {
     Ok(style::say_line((colour, &mark), &url, &facts.join("  "))?)
 }
 
-/// The hosts to show, the broken links, and the whole crawl.
-pub(crate) fn print(report: &Report, shows: impl Fn(&HostLine) -> bool) -> anyhow::Result<()> {
+/// The hosts to show, the broken links (`shows_broken`: also those that were answered), and the whole crawl.
+pub(crate) fn print(
+    report: &Report,
+    shows: impl Fn(&HostLine) -> bool,
+    shows_broken: bool,
+) -> anyhow::Result<()> {
     for host in report.hosts().filter(|host| !host.is_only_checked() && shows(host)) {
         style::say(&[(style::NAME, &host.host)])?;
         lines(host).iter().try_for_each(|line| say_indented(line))?;
     }
-    let others: Vec<&HostLine> = report.hosts().filter(|host| host.is_only_checked()).collect();
+    let others: Vec<&HostLine> =
+        report.hosts().filter(|host| host.is_only_checked() && shows(host)).collect();
     if !others.is_empty() {
         let sum = |pick: Pick| others.iter().map(|host| pick(host)).sum();
         let (urls, hosts) = (count(sum(HostLine::urls), "URL"), count(others.len(), "other host"));
         say_indented(&format!("{urls} checked on {hosts}: {}", outcomes(sum)))?;
     }
-    print_broken(&report.broken)?;
+    let is_shown = |broken: &&Broken| shows_broken || broken.outcome != Outcome::Fetched;
+    print_broken(&report.broken.iter().filter(is_shown).collect::<Vec<_>>())?;
     let options = textwrap::Options::new(style::COLUMNS).subsequent_indent("      ");
     textwrap::wrap(&total(report), options).iter().try_for_each(|line| Ok(style::say(&[(PLAIN, line)])?))
 }
 
 /// Each with the pages that name it.
-fn print_broken(broken: &[Broken]) -> anyhow::Result<()> {
+fn print_broken(broken: &[&Broken]) -> anyhow::Result<()> {
     if !broken.is_empty() {
         style::say(&[(style::NAME, format!("{}:", count(broken.len(), "broken link")))])?;
     }

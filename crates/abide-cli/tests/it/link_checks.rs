@@ -205,3 +205,79 @@ async fn with_qq_only_what_went_wrong_is_printed() {
     assert_eq!(lines.len(), 3, "the page, its host, and the whole: {}", ran.out);
     has(&lines[0], json!({"status": 404}));
 }
+
+/// Links of two hosts to each other and away, of which some are wrong.
+async fn linked_hosts() -> Server {
+    Server::without_rules(|seen| {
+        let other = |name: &str| {
+            format!("http://{}", seen.header("host").unwrap().replacen(&seen.host()[..1], name, 1))
+        };
+        match (&seen.host()[..1], seen.path.as_str()) {
+            ("a", "/") => Reply::html(format!(
+                "<img src=/view><a href={0}/x>b</a><a href={0}/back>b</a><a href=/next>n</a>\
+                 <a href=http://10.1.2.3/>no</a><a href=http://nosuch.invalid/>no</a><a href=/out>o</a>",
+                other("b")
+            )),
+            ("a", "/next") => Reply::html("<a href=/view>v</a><a href=/page>p</a>"),
+            ("a", "/view" | "/page") => Reply::html(format!("<a href={}-deep>d</a>", seen.path)),
+            ("a", "/out") => Reply::redirect(302, &format!("{}/landed", other("b"))),
+            ("b", "/back") => Reply::redirect(302, &format!("{}/page", other("a"))),
+            _ => Reply::html("end"),
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_is_only_checked_gets_no_field_of_the_sites_given() {
+    let server = linked_hosts().await;
+    let fields = "-H 'Authorization: Bearer T' -H 'X-Secret: 1'";
+    online(&server, format!("crawl --external --assets {fields} a.example/")).await;
+    let log = server.log();
+    let (own, others): (Vec<_>, Vec<_>) = log.iter().partition(|seen| seen.host().starts_with('a'));
+    let has = |seen: &&abide_tests::Seen| seen.header("authorization").or(seen.header("x-secret")).is_some();
+    assert!(others.len() >= 4 && !others.iter().any(has), "{others:?}");
+    assert!(own.iter().filter(|seen| seen.path != "/robots.txt").all(has), "{own:?}");
+}
+
+#[tokio::test]
+async fn other_hosts_that_cannot_be_had_are_broken_links() {
+    let server = linked_hosts().await;
+    let ran = online(&server, "crawl --json --external a.example/").await;
+    let broken = summary(ran.ends_with(1))["broken"].clone();
+    let mut urls: Vec<&str> =
+        broken.as_array().unwrap().iter().map(|it| it["url"].as_str().unwrap()).collect();
+    urls.sort_unstable();
+    assert_eq!(urls, ["http://10.1.2.3/", "http://nosuch.invalid/"]);
+    assert!(broken.to_string().contains("the connection was refused"), "{broken}");
+}
+
+#[tokio::test]
+async fn what_was_checked_before_it_was_known_as_a_page_is_crawled() {
+    let server = linked_hosts().await;
+    online(&server, "crawl --external --assets a.example/").await;
+    for path in ["/view-deep", "/page-deep"] {
+        assert_eq!(server.count(&format!("a.example{path}")), 1, "{path}: {:?}", server.asked());
+    }
+    // A redirect that leads away is a page, and what is checked there is none.
+    let server = linked_hosts().await;
+    let ran = online(&server, "crawl --json --external --max-pages 2 a.example/").await;
+    let own = |seen: &&abide_tests::Seen| seen.host().starts_with('a') && seen.path != "/robots.txt";
+    assert_eq!(server.log().iter().filter(own).filter(|seen| seen.method == "GET").count(), 2, "{}", ran.out);
+}
+
+#[tokio::test]
+async fn robots_txt_is_ignored_behind_a_redirect_to_an_origin_that_was_named() {
+    let server = Server::start(|seen| match (&seen.host()[..1], seen.path.as_str()) {
+        ("b", "/robots.txt") => Reply::new(200, "User-agent: *\nDisallow: /"),
+        ("a", "/") => {
+            Reply::redirect(301, &format!("http://{}/", seen.header("host").unwrap().replacen('a', "b", 1)))
+        }
+        ("b", "/") => Reply::html("end"),
+        _ => Reply::new(404, ""),
+    })
+    .await;
+    let call = "fetch --danger-ignore-robots b.example/ --why ours a.example/";
+    online(&server, call).await.ends_with(0);
+    online(&server, "fetch a.example/").await.ends_with(1);
+}
