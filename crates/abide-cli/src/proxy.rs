@@ -53,8 +53,7 @@ pub(crate) fn proxies(online: &Online) -> anyhow::Result<Vec<Proxy>> {
 /// Whether requests may go through a proxy.
 pub(crate) fn is_set(online: &Online) -> bool {
     let is_named = |name: &&str| std::env::var(name).is_ok_and(|text| !text.is_empty());
-    online.no_proxy.as_deref() != Some("*")
-        && (online.proxy.is_some() || NAMES.iter().any(|name| is_named(name)))
+    online.no_proxy.as_deref() != Some("*") && (online.proxy.is_some() || NAMES.iter().any(is_named))
 }
 
 const NAMES: [&str; 6] = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];

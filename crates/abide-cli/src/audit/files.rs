@@ -58,7 +58,7 @@ impl Files {
             let first = reader.next().ok().flatten().and_then(|head| date(&head));
             waiting.push((first, file, path.clone()));
         }
-        waiting.sort_by(|one, other| (other.0, other.1).cmp(&(one.0, one.1)));
+        waiting.sort_by_key(|file| std::cmp::Reverse((file.0, file.1)));
         Ok(Self { names, waiting, open, unreadable })
     }
 

@@ -526,8 +526,7 @@ fn dechunked<'a>(message: &Message<'a>) -> Cow<'a, [u8]> {
         return message.body.into();
     }
     let (mut rest, mut body) = (message.body, Vec::new());
-    loop {
-        let Some(end) = rest.windows(2).position(|window| window == b"\r\n") else { break };
+    while let Some(end) = rest.windows(2).position(|window| window == b"\r\n") {
         let (size, behind) = rest.split_at(end);
         let size = size.split(|byte| *byte == b';').next().unwrap_or_default();
         let size =
