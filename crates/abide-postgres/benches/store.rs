@@ -37,7 +37,7 @@ async fn main() -> Result<()> {
         }
     }
     let began = Instant::now();
-    for n in 0..200 {
+    for n in 0_u32..200 {
         let backoff = Backoff { left: Duration::from_secs(60 + 60 * u64::from(n)), ..BACKOFF };
         exchange(&store, 0, Some(backoff)).await?;
     }
