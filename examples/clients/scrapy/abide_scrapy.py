@@ -7,24 +7,25 @@ import asyncio, contextlib, json, logging, os
 from datetime import datetime, timezone
 from urllib.parse import urlsplit
 from scrapy.exceptions import IgnoreRequest
-
 FAULTS = {"Resolve": "dns", "DNS": "dns", "Timeout": "timeout", "Refused": "connect", "SSL": "tls", "Failed": "reset"}
-
 
 class AbideMiddleware:
     def __init__(self, settings):
         self.server = urlsplit(settings.get("ABIDE_SERVER", os.environ.get("ABIDE_SERVER", "http://127.0.0.1:8410")))
         self.token = settings.get("ABIDE_TOKEN", os.environ.get("ABIDE_TOKEN"))
         self.timeout, self.defer_max = settings.getint("DOWNLOAD_TIMEOUT"), settings.getint("ABIDE_DEFER_MAX", 600)
+        self.tasks = set()  # asyncio and Scrapy keep none that waits for a stream
 
     from_crawler = classmethod(lambda cls, crawler: cls(crawler.settings))
 
     async def call(self, path, **fields):
+        self.tasks.add(task := asyncio.current_task())
+        task.add_done_callback(self.tasks.discard)
         body = json.dumps(fields)
         reader, writer = await asyncio.open_connection(self.server.hostname, self.server.port or 80)
         with contextlib.closing(writer):
-            head = [f"POST {path} HTTP/1.1", f"Host: {self.server.netloc}", "Connection: close", f"Content-Length: {len(body)}"]
-            head += ["Content-Type: application/json", f"Authorization: Bearer {self.token}", "", body]
+            head = [f"POST {path} HTTP/1.1", f"Host: {self.server.netloc}", f"Content-Length: {len(body)}"]
+            head += ["Connection: close", "Content-Type: application/json", f"Authorization: Bearer {self.token}", "", body]
             writer.write("\r\n".join(head).encode("ascii"))
             head, _, answer = (await reader.read()).partition(b"\r\n\r\n")
         if b" 200 " not in head.split(b"\r\n")[0]:
@@ -48,8 +49,8 @@ class AbideMiddleware:
         return response
 
     async def process_exception(self, request, exception):
-        name = type(exception).__name__
-        await self.finish(request, failed=next((fault for part, fault in FAULTS.items() if part in name), "other"))
+        fault = next((fault for part, fault in FAULTS.items() if part in type(exception).__name__), "other")
+        await self.finish(request, failed=fault)
 
     async def finish(self, request, **end):
         if permit := request.meta.pop("abide_permit", None):  # what comes from a cache has none

@@ -64,6 +64,8 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<Status> {
             show(&finding, args)?;
         }
     }
+    // What was found comes before its sum, also where both go to one file.
+    style::flush()?;
     summarise(&judge);
     let found = Status::of(judge.tally.findings == 0);
     Ok(if is_unreadable { Status::Usage } else { found })

@@ -1,4 +1,4 @@
-"""Crawls SITE by the transport for httpx until SECONDS have passed: a line for each URL."""
+"""Crawls SITE by the transport for httpx until SECONDS have passed, each kind once at least: a line for each URL."""
 import itertools, os, time
 import httpx
 from abide_httpx import AbideTransport, NotGranted
@@ -8,7 +8,7 @@ agent = {"User-Agent": os.environ["ABIDE_USER_AGENT"]}
 with httpx.Client(transport=AbideTransport(), headers=agent, follow_redirects=True) as client:
     for number in itertools.count():
         for kind in ["page", "redirect", "private", "out", "slow", "busy"]:
-            if time.monotonic() > until:
+            if number and time.monotonic() > until:
                 raise SystemExit
             try:
                 print(kind, client.get(f"{os.environ['SITE']}/{kind}/httpx-{number}").status_code, flush=True)

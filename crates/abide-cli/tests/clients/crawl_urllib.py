@@ -1,11 +1,11 @@
-"""Crawls SITE by abide_urllib until SECONDS have passed: a line for each URL."""
+"""Crawls SITE by abide_urllib until SECONDS have passed, each kind once at least: a line for each URL."""
 import itertools, os, time
 import abide_urllib
 
 until = time.monotonic() + float(os.environ["SECONDS"])
 for number in itertools.count():
     for kind in ["page", "redirect", "private", "out", "slow", "busy"]:
-        if time.monotonic() > until:
+        if number and time.monotonic() > until:
             raise SystemExit
         try:
             _, status, headers, body = abide_urllib.fetch(f"{os.environ['SITE']}/{kind}/urllib-{number}")

@@ -1,8 +1,11 @@
-"""Crawls SITE with Scrapy by its links until SECONDS have passed: a line for each URL."""
-import os
+"""Crawls SITE with Scrapy by its links until SECONDS have passed, each kind once at least: a line for each URL."""
+import os, time
 import scrapy
 from scrapy.crawler import CrawlerProcess
 from scrapy.exceptions import IgnoreRequest
+
+
+until = time.monotonic() + float(os.environ["SECONDS"])
 
 
 class Spider(scrapy.Spider):
@@ -14,6 +17,8 @@ class Spider(scrapy.Spider):
         print(kind, response.status, flush=True)
         for link in response.css("a::attr(href)").getall():
             kind = link.split("/")[1]
+            if kind == "page" and time.monotonic() > until:
+                continue
             yield response.follow(link, self.parse, errback=self.failed, cb_kwargs={"kind": kind})
 
     def failed(self, failure):
@@ -27,7 +32,6 @@ process = CrawlerProcess({
     "USER_AGENT": os.environ["ABIDE_USER_AGENT"],
     "CONCURRENT_REQUESTS": 4,
     "RETRY_ENABLED": False,
-    "CLOSESPIDER_TIMEOUT": float(os.environ["SECONDS"]),
     "TELNETCONSOLE_ENABLED": False,
     "LOG_LEVEL": "WARNING",
 })

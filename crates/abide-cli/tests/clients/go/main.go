@@ -1,4 +1,4 @@
-// Crawls SITE by the transport, with two goroutines, until SECONDS have passed: a line for each URL.
+// Crawls SITE by the transport, with two goroutines, until SECONDS have passed, each kind once at least: a line for each URL.
 package main
 
 import (
@@ -31,7 +31,7 @@ func main() {
 func crawl(client *http.Client, name string, until time.Time) {
 	for number := 0; ; number++ {
 		for _, kind := range []string{"page", "redirect", "private", "out", "slow", "busy"} {
-			if time.Now().After(until) {
+			if number > 0 && time.Now().After(until) {
 				return
 			}
 			req, _ := http.NewRequest("GET", fmt.Sprintf("%s/%s/%s-%d", os.Getenv("SITE"), kind, name, number), nil)
