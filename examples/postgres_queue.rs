@@ -40,7 +40,7 @@ const QUEUE: &str = "
         is_done boolean NOT NULL DEFAULT false
     )";
 
-/// For a minute: whoever takes a URL and dies gives it back by that.
+/// For a minute: a worker that takes a URL and dies gives it back by that.
 ///
 /// A host is free for all, or it is this worker's own, and not backed off.
 const TAKE: &str = "

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# What an audit takes: writes an archive of a million records (some 1.2 GB; some minutes), audits it, and prints the table of docs/archive.md.
+# What an audit takes: writes an archive of a million records (some 1.2 GB; some minutes), audits it, and
+# prints the table of docs/archive.md.
 #
 #     docs/dev/archive-figures.sh [RECORDS]
 #
-# The archive is as another crawler would write it: sha1 digests, a gzip member for each record, pages of 12 KB of a thousand hosts. Needs
-# python3, and GNU time for the memory.
+# The archive is as another crawler would write it: sha1 digests, a gzip member for each record, pages of 12
+# KB of a thousand hosts. Needs python3, and GNU time for the memory.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 records=${1:-1000000}

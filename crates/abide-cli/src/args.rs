@@ -631,9 +631,9 @@ pub(crate) struct Online {
     /// PostgreSQL)
     #[arg(help_heading = "Pace and state", long, value_name = "STORE", default_value = "memory", value_parser = store)]
     pub(crate) store: StoreArg,
-    /// What is sent while a Redis or PostgreSQL store is away: defer (nothing to hosts that this process has not leased),
-    /// continue:N (also to others, at the delay times N, for N processes) or stop (nothing without a lease
-    /// that has not ended)
+    /// What is sent while a Redis or PostgreSQL store is away: defer (nothing to hosts that this process has
+    /// not leased), continue:N (also to others, at the delay times N, for N processes) or stop (nothing
+    /// without a lease that has not ended)
     #[arg(help_heading = "Pace and state", long, value_name = "WHAT", default_value = "defer", value_parser = on_store_outage)]
     pub(crate) on_store_outage: OnStoreOutage,
     /// Certificate authorities to trust instead of the system's, PEM, as in curl

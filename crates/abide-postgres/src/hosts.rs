@@ -29,7 +29,7 @@ impl HostStore for Store {
         })
     }
 
-    /// In one statement. Where somebody has a row locked, in one each: the others are free.
+    /// In one statement. Where another session has a row locked, in one each: the others are free.
     fn exchange_all<'a>(&'a self, asks: &'a [(Arc<str>, LeaseAsk)]) -> BoxFuture<'a, Vec<LeaseReply>> {
         Box::pin(async move {
             // By host, so that two processes that lock the rows of several never wait for each other.
@@ -56,32 +56,32 @@ impl HostStore for Store {
 
 impl Store {
     async fn exchanges(&self, asks: &[(&str, LeaseAsk)]) -> Result<Vec<(LeaseStatus, HostState)>, Error> {
-        let told: Vec<Told> = asks.iter().map(|(_, ask)| Told::of(ask)).collect();
+        let reports: Vec<Report> = asks.iter().map(|(_, ask)| Report::of(ask)).collect();
         let names: Vec<_> = asks.iter().map(|(host, _)| host.as_bytes()).collect();
-        let longs = |of: fn(&Told) -> i64| told.iter().map(of).collect::<Vec<_>>();
-        let texts = |of: fn(&Told) -> &str| told.iter().map(of).collect::<Vec<_>>();
-        let throttles: Vec<_> = told.iter().map(|told| told.throttles).collect();
+        let longs = |of: fn(&Report) -> i64| reports.iter().map(of).collect::<Vec<_>>();
+        let texts = |of: fn(&Report) -> &str| reports.iter().map(of).collect::<Vec<_>>();
+        let throttles: Vec<_> = reports.iter().map(|report| report.throttles).collect();
         let args: [(&(dyn ToSql + Sync), Type); 12] = [
             (&names, Type::BYTEA_ARRAY),
-            (&texts(|told| &told.holder), Type::TEXT_ARRAY),
-            (&longs(|told| told.number), Type::INT8_ARRAY),
-            (&texts(|told| told.want), Type::TEXT_ARRAY),
-            (&longs(|told| told.ttl), Type::INT8_ARRAY),
-            (&longs(|told| told.again_in), Type::INT8_ARRAY),
-            (&longs(|told| told.quiet), Type::INT8_ARRAY),
-            (&longs(|told| told.delay), Type::INT8_ARRAY),
-            (&longs(|told| told.left), Type::INT8_ARRAY),
-            (&longs(|told| told.over), Type::INT8_ARRAY),
+            (&texts(|report| &report.holder), Type::TEXT_ARRAY),
+            (&longs(|report| report.number), Type::INT8_ARRAY),
+            (&texts(|report| report.want), Type::TEXT_ARRAY),
+            (&longs(|report| report.ttl), Type::INT8_ARRAY),
+            (&longs(|report| report.again_in), Type::INT8_ARRAY),
+            (&longs(|report| report.quiet), Type::INT8_ARRAY),
+            (&longs(|report| report.delay), Type::INT8_ARRAY),
+            (&longs(|report| report.left), Type::INT8_ARRAY),
+            (&longs(|report| report.over), Type::INT8_ARRAY),
             (&throttles, Type::INT4_ARRAY),
-            (&texts(|told| &told.cause), Type::TEXT_ARRAY),
+            (&texts(|report| &report.cause), Type::TEXT_ARRAY),
         ];
         let rows = self.link.query(&self.link.schema.of(EXCHANGES), &args).await?;
         rows.iter().map(|row| read(row).ok_or_else(|| self.link.unexpected())).collect()
     }
 }
 
-/// What is told of one host. Spans are microseconds; -1 is none.
-struct Told {
+/// What is reported of one host. Spans are microseconds; -1 is none.
+struct Report {
     holder: String,
     number: i64,
     want: &'static str,
@@ -95,7 +95,7 @@ struct Told {
     cause: String,
 }
 
-impl Told {
+impl Report {
     fn of(ask: &LeaseAsk) -> Self {
         let LeaseAsk { holder, number, want, state: HostState { quiet, delay, backoff } } = ask;
         let (want, ttl, again_in) = match *want {

@@ -174,7 +174,7 @@ impl Link {
     }
 }
 
-/// Until the connection ends, or nobody uses it any more.
+/// Until the connection ends, or nothing uses it any more.
 async fn drive<S, T>(mut connection: Connection<S, T>, releases: Arc<Releases>)
 where
     S: AsyncRead + AsyncWrite + Unpin,

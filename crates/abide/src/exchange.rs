@@ -164,7 +164,7 @@ struct WatchedBody {
 }
 
 impl WatchedBody {
-    /// By its length: nobody need ask for more.
+    /// By its length: no more need be asked for.
     fn is_over(&self) -> bool {
         self.body.is_end_stream() || self.body.size_hint().exact() == Some(0)
     }

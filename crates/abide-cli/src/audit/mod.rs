@@ -1,4 +1,4 @@
-//! `abide audit`: was a crawl polite? Judged by its WARC files alone, whoever wrote them.
+//! `abide audit`: was a crawl polite? Judged by its WARC files alone, also those of other crawlers.
 //!
 //! ```text
 //!  Files: records by date ─▶ BlockCheck: digests ─▶ Judge ─┬▶ robots: allowed by what was known then?

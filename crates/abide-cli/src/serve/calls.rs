@@ -259,7 +259,7 @@ fn not_granted(abide: &Abide, denied: &Denied) -> Acquired {
     }
 }
 
-/// The server ends: whoever starts it again needs a moment.
+/// The server ends, and takes a moment to be started again.
 fn closing(abide: &Abide) -> Acquired {
     let retry_at = Some(rfc3339_millis(abide.gate().wall().plus(Duration::from_secs(5))));
     Acquired::Deferred(NotGranted { why: "abide serve is shutting down".to_owned(), retry_at, verdict: None })

@@ -1,4 +1,4 @@
-//! Who may call: no browser, and from afar nobody without the token.
+//! Which requests are let in: none of a browser, and from other machines none without the token.
 //!
 //! Every page that a browser on this machine shows can send requests to loopback. Such a request has an
 //! `Origin`, or is no JSON, or names the page's own host after DNS rebinding; each of these is refused, and

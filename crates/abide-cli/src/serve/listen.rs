@@ -1,6 +1,6 @@
 //! Where the server listens: TCP, or a unix socket.
 //!
-//! A socket file outlives its process when that is killed, so one that nobody listens on is replaced.
+//! A socket file outlives its process when that is killed, so one without a listener is replaced.
 
 use std::fmt;
 use std::io;

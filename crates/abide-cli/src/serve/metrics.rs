@@ -26,7 +26,7 @@ pub(crate) fn render(service: &Service) -> String {
     service.metrics.render()
 }
 
-/// Sums up what was recorded, so that it takes no more memory where nobody asks for it.
+/// Sums up what was recorded, so that it takes no more memory where it is never asked for.
 pub(crate) async fn upkeep(service: Arc<Service>) {
     loop {
         tokio::time::sleep(EVERY).await;

@@ -91,7 +91,7 @@ impl WireExchange {
     }
 }
 
-/// What is told of an exchange.
+/// What is known of an exchange.
 pub(super) struct Tap {
     pub(super) exchange: SharedExchange,
     /// Who writes it when it has ended. `None`: its call.

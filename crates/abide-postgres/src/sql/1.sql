@@ -1,5 +1,6 @@
 -- What is in the schema of abide-postgres, version 1.
--- Times and spans are whole microseconds, times since 1970, as in `HostEntry::encode` of abide-gate; 0 is the time of what has not happened.
+-- Times and spans are whole microseconds, times since 1970, as in `HostEntry::encode` of abide-gate; 0 is the
+-- time of what has not happened.
 
 CREATE FUNCTION abide.version() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
 
@@ -12,15 +13,16 @@ CREATE FUNCTION abide.at(micros bigint) RETURNS timestamptz LANGUAGE sql IMMUTAB
   SELECT to_timestamp(micros / 1000000.0)
 $$;
 
--- The name of a host, an origin or a page as a key. Names are any bytes: what is no ASCII is escaped, and of long ones the end is a checksum, because
--- an index takes 2,700 bytes.
+-- The name of a host, an origin or a page as a key. Names are any bytes: what is no ASCII is escaped, and of
+-- long ones the end is a checksum, because an index takes 2,700 bytes.
 CREATE FUNCTION abide.key(name bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN length(name) <= 512 THEN encode(name, 'escape')
     ELSE encode(substring(name FROM 1 FOR 448), 'escape') || '#' || encode(sha256(name), 'hex') END
 $$;
 
--- Hosts that are in use: when a request was last on its way, the delay, the backoff; who has the lease until when, by which call; who waits for it, in
--- line, each until when; the time of the last exchange, and since when nothing was lost when it was written.
+-- Hosts that are in use: when a request was last on its way, the delay, the backoff; who has the lease until
+-- when, by which call; who waits for it, in line, each until when; the time of the last exchange, and since
+-- when nothing was lost when it was written.
 CREATE TABLE abide.host (
   host text PRIMARY KEY,
   last bigint NOT NULL DEFAULT 0,
@@ -40,8 +42,8 @@ CREATE TABLE abide.host (
 ) WITH (fillfactor = 60, autovacuum_vacuum_scale_factor = 0.05);
 CREATE INDEX host_kept_until ON abide.host (kept_until);
 
--- Since when the server has known all that was written about hosts. Unlogged, so it is empty after a crash, in a restored backup, and on a standby
--- that was promoted: there the last commits may be missing.
+-- Since when the server has known all that was written about hosts. Unlogged, so it is empty after a crash,
+-- in a restored backup, and on a standby that was promoted: there the last commits may be missing.
 CREATE UNLOGGED TABLE abide.run (one boolean PRIMARY KEY DEFAULT true CHECK (one), name text NOT NULL, since bigint NOT NULL);
 
 CREATE FUNCTION abide.since() RETURNS bigint LANGUAGE plpgsql AS $$
@@ -65,7 +67,8 @@ CREATE TYPE abide.reply AS (
 );
 
 -- One exchange about a host: `HostEntry::exchange` of abide-gate, on the server's clock.
--- want: lease, held or release. Reported: quiet, delay; of a backoff what remains of it, since when it is over, its throttle count and cause.
+-- want: lease, held or release. Reported: quiet, delay; of a backoff what remains of it, since when it is
+-- over, its throttle count and cause.
 -- Replied: the verdict, and the same of all processes. A quiet or a remaining of -1: there is none.
 CREATE FUNCTION abide.exchange(
   name bytea, holder text, number bigint, want text, ttl bigint, again_in bigint,
@@ -110,8 +113,8 @@ BEGIN
   now := abide.micros();
   was := h;
 
-  -- The clock was set back by so much: no time has passed since. Each value is within what a process can have written, or a row made by hand could
-  -- keep a host for years.
+  -- The clock was set back by so much: no time has passed since. Each value is within what a process can have
+  -- written, or a row made by hand could keep a host for years.
   ahead := greatest(h.seen - now, 0);
   h.seen := now;
   h.last := least(greatest(h.last - ahead, 0), now);
@@ -122,7 +125,8 @@ BEGIN
     h.waiting_until := ARRAY(SELECT least(u - ahead, now + hour) FROM unnest(h.waiting_until) WITH ORDINALITY AS w(u, n) ORDER BY n);
   END IF;
 
-  -- What is reported. The later time, the longer delay and the higher count win. A time is at least 1, because 0 stands for none.
+  -- What is reported. The later time, the longer delay and the higher count win. A time is at least 1,
+  -- because 0 stands for none.
   IF quiet >= 0 THEN h.last := greatest(h.last, now - quiet, 1); END IF;
   h.delay := greatest(h.delay, exchange.delay);
   -- Before the report is merged: a stored end that is not credible must not win over a reported one that is.
@@ -171,7 +175,8 @@ BEGIN
       -- Within the grace only a process that says that it has the lease gets it.
       blocked := grace;
     ELSIF want = 'lease' AND cardinality(h.waiting) > 0 AND h.waiting[1] <> exchange.holder THEN
-      -- Free, but kept for the first in line until its place ends, or the fastest process would get it each time.
+      -- Free, but kept for the first in line until its place ends, or the fastest process would get it each
+      -- time.
       blocked := h.waiting_until[1];
     END IF;
     IF blocked <= now THEN
@@ -202,7 +207,8 @@ BEGIN
   IF is_free AND cardinality(h.waiting) > 0 THEN PERFORM pg_notify('abide', h.waiting[1] || ' ' || key); END IF;
   IF h.holder IS NULL THEN h.leased_until := 0; h.number := 0; END IF;
 
-  -- It is kept for a minute longer than the host is in use. A holder that dies may have sent until its lease ended.
+  -- It is kept for a minute longer than the host is in use. A holder that dies may have sent until its lease
+  -- ended.
   kept_until := minute + greatest(h.last + h.delay, h.backoff + CASE WHEN h.throttles > 0 THEN kept ELSE 0 END,
     CASE WHEN h.holder IS NOT NULL THEN h.leased_until + h.delay END, (SELECT max(u) FROM unnest(h.waiting_until) AS u));
   h.kept_until := (kept_until / kept_step + 1) * kept_step;
@@ -213,7 +219,8 @@ BEGIN
       leased_until = h.leased_until, number = h.number, waiting = h.waiting, waiting_until = h.waiting_until, seen = h.seen, since = h.since,
       kept_until = h.kept_until
       WHERE t.host = key;
-    -- A backoff is on disk before the reply. What its holder reports of it later differs by the time that a command takes.
+    -- A backoff is on disk before the reply. What its holder reports of it later differs by the time that a
+    -- command takes.
     IF h.backoff - a_second > was.backoff OR h.throttles > was.throttles THEN
       PERFORM set_config('synchronous_commit', (SELECT reset_val FROM pg_settings WHERE pg_settings.name = 'synchronous_commit'), true);
     END IF;
@@ -233,8 +240,10 @@ BEGIN
   RETURN reply;
 END $$;
 
--- Several exchanges of one process, in the order of what is asked. Callers sort them by host, so that no two calls wait for each other.
--- A row that somebody else has locked is not waited for longer than this: the calls of a process wait in one line.
+-- Several exchanges of one process, in the order of what is asked. Callers sort them by host, so that no two
+-- calls wait for each other.
+-- A row that somebody else has locked is not waited for longer than this: the calls of a process wait in one
+-- line.
 CREATE FUNCTION abide.exchanges(
   names bytea[], holders text[], numbers bigint[], wants text[], ttls bigint[], agains_in bigint[],
   quiets bigint[], delays bigint[], remainings bigint[], overs bigint[], throttles int[], causes text[]
@@ -253,7 +262,8 @@ BEGIN
   END LOOP;
 END $$;
 
--- For queries of your own: when each host is free for any process, and who has it now. A host that is not here is free.
+-- For queries of your own: when each host is free for any process, and who has it now. A host that is not
+-- here is free.
 CREATE VIEW abide.hosts AS
   SELECT host, abide.at(greatest(last + delay, backoff, CASE WHEN holder IS NOT NULL THEN leased_until END)) AS free_at,
     CASE WHEN backoff > 0 THEN abide.at(backoff) END AS backed_off_until,
