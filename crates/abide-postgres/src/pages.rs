@@ -1,4 +1,7 @@
 //! Versions of pages: what a crawler keeps of a page to ask for it conditionally the next time.
+//!
+//! Not needed for politeness, and here because a crawler that shares hosts over machines wants to share
+//! this, too. What stands in a version is up to the crawler.
 
 use tokio_postgres::types::{ToSql, Type};
 

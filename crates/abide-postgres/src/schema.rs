@@ -1,5 +1,8 @@
 //! What the database must have: `sql/1.sql` and the versions after it, made by the first process that
 //! connects.
+//!
+//! Under a lock, because many processes start at once. A role that may not create a schema gets the
+//! statements to hand to an administrator.
 
 use tokio_postgres::{Client, Transaction};
 

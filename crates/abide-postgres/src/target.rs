@@ -1,4 +1,7 @@
 //! Where a URL leads, and what may be shown of it.
+//!
+//! A URL holds a password, and errors and logs are read by many: only hosts and ports are shown, also
+//! of a URL that cannot be read.
 
 use std::net::IpAddr;
 use std::time::Duration;

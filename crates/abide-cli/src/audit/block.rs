@@ -1,4 +1,7 @@
 //! The block of a record, read once: its beginning is kept, and its digests are checked.
+//!
+//! A block may be of any size, so only as much is kept as an audit reads of a page, while the digests,
+//! sha1 or sha256 in any spelling, are computed over all of it.
 
 use data_encoding::{BASE32_NOPAD, BASE64, HEXLOWER_PERMISSIVE};
 use ring::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};

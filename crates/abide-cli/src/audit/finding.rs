@@ -1,4 +1,7 @@
 //! What an audit reports: one line each.
+//!
+//! A finding names its file and the offset of its record, so that what is reported can be looked up
+//! with any WARC tool.
 
 use serde::Serialize;
 

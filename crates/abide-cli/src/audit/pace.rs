@@ -1,4 +1,7 @@
 //! The requests to one host: how far apart they were, and whether requests to wait were heard.
+//!
+//! Records come in the order in which they were written, and requests are compared in that of their
+//! dates, so a few of the last are kept of each host. Memory does not grow with the archive.
 
 use std::collections::VecDeque;
 use std::time::Duration;

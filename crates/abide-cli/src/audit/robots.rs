@@ -1,4 +1,7 @@
 //! The robots.txt of one origin, as the archive shows it over time.
+//!
+//! A request is judged by the file that was there before it, and not by a later one: what counts is
+//! what was permitted at the time.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,7 @@
 //! What a page that was kept states about its use, in its header fields, its head, and its robots.txt.
+//!
+//! Read by the same code as `abide tags`, so that an audit finds what a crawl with abide would have
+//! read.
 
 use std::sync::Arc;
 

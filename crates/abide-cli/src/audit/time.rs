@@ -1,4 +1,7 @@
 //! `WARC-Date`: when a request began, as exactly as its writer knew.
+//!
+//! WARC/1.0 has whole seconds, and WARC/1.1 fractions: what a coarse date leaves open is never held
+//! against a crawler.
 
 use std::time::Duration;
 

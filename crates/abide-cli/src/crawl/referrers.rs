@@ -1,4 +1,7 @@
 //! Which pages, sitemaps and redirects name a URL, so that a broken link can be mended where it stands.
+//!
+//! A link is known long before its page is found to be broken, so this is kept of every URL. That is
+//! why it is small: places in one list, and only the first few of them.
 
 #![cfg_attr(not(test), warn(clippy::arithmetic_side_effects))]
 

@@ -1,5 +1,8 @@
 //! Metrics as Prometheus reads them: those of the library (`docs/observability.md`), and two of the permits
 //! that clients hold.
+//!
+//! Recorded for the whole process, because the library reports to the facade `metrics`, which has one
+//! recorder.
 
 use std::sync::Arc;
 use std::time::Duration;

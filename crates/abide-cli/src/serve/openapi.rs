@@ -1,4 +1,7 @@
 //! `GET /v1/openapi.json`: the interface, from the types of `messages`.
+//!
+//! Generated, so that it cannot say anything else than what the service reads and writes; only the list
+//! of calls stands here.
 
 use http::StatusCode;
 use schemars::generate::{SchemaGenerator, SchemaSettings};

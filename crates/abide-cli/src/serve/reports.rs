@@ -1,4 +1,6 @@
 //! `GET /v1/hosts`: what is known of hosts, for people and dashboards.
+//!
+//! Read from the gate when it is asked for. The service keeps nothing of its own about hosts.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;

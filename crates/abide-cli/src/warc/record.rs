@@ -1,4 +1,6 @@
 //! One record of an archive as bytes: its named fields, digests and block, in a gzip member of its own.
+//!
+//! Made in memory before anything is written: a record is in the file as a whole or not at all.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
