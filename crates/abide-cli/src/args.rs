@@ -552,8 +552,8 @@ pub(crate) struct Output {
     /// Print more: a line per page of a crawl, the header fields of a fetch
     #[arg(short, long, help_heading = "Output")]
     pub(crate) verbose: bool,
-    /// Print errors and results only: no progress, no notes; -qq: only results that make the exit status 1,
-    /// so that cron is quiet as long as all is well
+    /// Print errors and results only: no progress, no notes; -qq: of check, explain, fetch, crawl, lint, match
+    /// and watch only results that make the exit status 1, so that cron is quiet as long as all is well
     #[arg(short, long, action = clap::ArgAction::Count, conflicts_with = "verbose", help_heading = "Output")]
     pub(crate) quiet: u8,
     /// When to use colours

@@ -147,9 +147,10 @@ impl GateBuilder {
     /// # let url = "http://a.example/".parse()?;
     /// let first = hosts::gate(Gate::builder());
     /// let second = hosts::gate(Gate::builder().paced_with(&first));
-    /// let (_, permit) = first.admit(&url, first.max_wait()).await?;
-    /// assert_eq!(second.next_slot(&url)?.in_flight, 1);
-    /// # drop(permit);
+    /// // What the operator, or a response to one of them, asks for holds for both.
+    /// let minute = std::time::Duration::from_secs(60);
+    /// first.back_off("a.example", first.wall().plus(minute));
+    /// assert!(second.next_slot(&url)?.wait > minute / 2);
     /// # Ok(()) }
     /// ```
     pub fn paced_with(self, other: &Gate) -> Self {

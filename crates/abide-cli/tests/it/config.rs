@@ -50,7 +50,8 @@ async fn the_file_of_the_directory_is_named_and_neither_reaches_out_nor_writes()
     let file = file.replace("store = \"", "store = \"redb:")
         + "proxy = \"http://127.0.0.1:9\"\nnoproxy = \"*\"\ncacert = \"/nonexistent\"\nkey = \"/nonexistent\"\n\
            header = \"X-Here: 1\"\nfiles-from = \"/nonexistent\"\nallow-net = \"10.0.0.0/8\"\nresolve = \"*:1:10.0.0.1\"\n\
-           delay = 0\n[crawl]\nmax-pages = 2\nwarc = \"x\"\n";
+           delay = 0\n[crawl]\nmax-pages = 2\nwarc = \"x\"\nuser = \"a:b\"\nwhy = \"x\"\n\
+           danger-ignore-robots = \"http://a.example/\"\n";
     std::fs::write(place.place("abide.toml"), &file).unwrap();
     std::fs::create_dir(home.path().join("abide")).unwrap();
     std::fs::write(
@@ -66,8 +67,8 @@ async fn the_file_of_the_directory_is_named_and_neither_reaches_out_nor_writes()
             .into();
     ran.ends_with(0).reports(&[
         &format!("with options from {} and abide.toml; --config \"\" reads none; ", home.place("abide/abide.toml")),
-        "of the abide.toml found here, allow-net, cacert, csv, files-from, header, key, noproxy, output, proxy, report, resolve, save, \
-         store, warc would count only with --config abide.toml",
+        "of the abide.toml found here, allow-net, cacert, csv, danger-ignore-robots, files-from, header, key, noproxy, output, proxy, \
+         report, resolve, save, store, user, warc, why would count only with --config abide.toml",
     ]);
     assert_eq!(
         ran.lines().last().unwrap()["fetched"],

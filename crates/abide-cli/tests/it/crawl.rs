@@ -115,6 +115,8 @@ async fn the_report_is_one_page_with_every_request() {
     assert_eq!(page.matches("<i class='m ").count() - LEGEND, server.log().len());
     assert!(!page.contains("src=") && !page.contains("<link") && !page.contains("url("), "it stands alone");
     assert!(page.contains("<a href='http://a.example:"), "URLs lead there: {page}");
+    // Columns that sort and filter; the script is part of the page.
+    assert!(page.contains("<tr class=filters hidden>") && page.contains("heading.ariaSort"), "{page}");
     assert!(
         page.contains("type=search") && page.contains("<tr><td class='denied'>denied<td><a href='http"),
         "{page}"
