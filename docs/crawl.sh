@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Regenerates docs/crawl.png: starts the small web of the examples on loopback, crawls its four houses with `abide crawl --report`, and has
-# the report drawn by a browser without a window. Needs Chromium (apt-get install chromium) and half a minute. Usage: docs/crawl.sh [FILE.png]
+# Regenerates docs/crawl.png: starts the small web of the examples on loopback, crawls its four houses with
+# `abide crawl --report`, and has the report drawn by a browser without a window. Needs Chromium (apt-get
+# install chromium) and half a minute. Usage: docs/crawl.sh [FILE.png]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 picture=${1:-docs/crawl.png}

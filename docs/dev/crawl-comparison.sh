@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# A crawl of 200 hosts with 100 pages of 10 KB each, without delay, on loopback: with abide, by hand with reqwest and texting_robots, with the
-# crate spider, and with Scrapy. Prints the table of docs/dev/performance.md. Processor time is the crawler's alone, start and end included;
-# the server is a process of its own.
+# A crawl of 200 hosts with 100 pages of 10 KB each, without delay, on loopback: with abide, by hand with
+# reqwest and texting_robots, with the crate spider, and with Scrapy. Prints the table of
+# docs/dev/performance.md. Processor time is the crawler's alone, start and end included; the server is a
+# process of its own.
 #
 #     docs/dev/crawl-comparison.sh [ROUNDS]    the crawlers take turns, 25 times by default; the table shows medians
 #
-# Linux only: each host is an address of 127.0.0.0/8. What is not here is set up in a temporary directory, once (CRAWL_COMPARISON_DIR), from
-# the public registries; spider alone builds for minutes. What cannot be set up is left out, and the run says so on standard error.
+# Linux only: each host is an address of 127.0.0.0/8. What is not here is set up in a temporary directory,
+# once (CRAWL_COMPARISON_DIR), from the public registries; spider alone builds for minutes. What cannot be set
+# up is left out, and the run says so on standard error.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 rounds=${1:-25} hosts=200 pages=100
@@ -71,8 +73,8 @@ for ((host = 1; host <= hosts; host++)); do addresses+=("127.0.1.$host:$port"); 
 TIMEFORMAT='%3U %3S'
 for ((round = 1; round <= rounds; round++)); do
     for crawler in "${crawlers[@]}"; do
-        # A crawl by hand takes half a second of processor time, of which the kernel counts ticks, and varies by a third. These two take longer,
-        # and vary less.
+        # A crawl by hand takes half a second of processor time, of which the kernel counts ticks, and varies
+        # by a third. These two take longer, and vary less.
         case $crawler in
             spider) ((round > 5)) && continue ;;
             scrapy) ((round > 2)) && continue ;;

@@ -5,8 +5,9 @@
 #     docs/dev/performance.sh            all tables, in one run
 #     docs/dev/performance.sh NAME...    these
 #
-# Some ten minutes on two cores, beside the builds; the crawl sets up the crawlers it compares with (crawl-comparison.sh). Instructions are counted
-# by valgrind's callgrind; where valgrind is missing, their tables stay as they are, and the run says so.
+# Some ten minutes on two cores, beside the builds; the crawl sets up the crawlers it compares with
+# (crawl-comparison.sh). Instructions are counted by valgrind's callgrind; where valgrind is missing, their
+# tables stay as they are, and the run says so.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 page=docs/dev/performance.md

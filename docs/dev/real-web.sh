@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Crawls the installed Rust documentation through abide, served by nginx on loopback with a robots.txt that forbids part of it,
-# and judges by nginx's own access log. Usage: docs/dev/real-web.sh [PAGES]
+# Crawls the installed Rust documentation through abide, served by nginx on loopback with a robots.txt that
+# forbids part of it, and judges by nginx's own access log. Usage: docs/dev/real-web.sh [PAGES]
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 pages=${1:-5000}

@@ -1,5 +1,6 @@
-//! Processes that crawl a website together, and what the website sees of it while a store fails. Written once for
-//! all stores that processes share: the tests of each crate include it, and name their store in `crate::store`:
+//! Processes that crawl a website together, and what the website sees of it while a store fails. Written once
+//! for all stores that processes share: the tests of each crate include it, and name their store in
+//! `crate::store`:
 //!
 //! * `Server`: a server of a test's own, with `url`, `port`, `pause`, `resume`, `kill` and `start_again`;
 //! * `start()`: one that seems to have been in use for long, or `None` where it is not installed;

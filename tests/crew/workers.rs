@@ -125,7 +125,7 @@ pub(crate) fn run_time(short: Duration) -> Duration {
     long_run().unwrap_or(short)
 }
 
-/// How long a run is that somebody has asked for.
+/// How long a long run is, if `ABIDE_RUN_SECONDS` asks for one.
 pub(crate) fn long_run() -> Option<Duration> {
     let seconds = std::env::var("ABIDE_RUN_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
     seconds.map(Duration::from_secs)

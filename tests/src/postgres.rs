@@ -40,7 +40,8 @@ impl Postgres {
         Some(Self::start_in(directory, settings))
     }
 
-    /// The same with what lies in this directory, as [`backup`](Self::backup) has made it, on a port of its own.
+    /// The same with what lies in this directory, as [`backup`](Self::backup) has made it, on a port of its
+    /// own.
     ///
     /// # Panics
     /// It does not start.

@@ -66,7 +66,8 @@ pub(crate) enum Command {
     /// Crawl sites politely, breadth first, with a report per host
     ///
     /// Ctrl-C ends the crawl and prints its report. With --store redb:PATH the same call resumes a crawl that
-    /// was interrupted or killed. A Redis or PostgreSQL store keeps robots.txt and backoffs, but not the queue.
+    /// was interrupted or killed. A Redis or PostgreSQL store keeps robots.txt and backoffs, but not the
+    /// queue.
     #[command(after_long_help = examples("crawl"))]
     Crawl(Box<CrawlArgs>),
     /// Fetch URLs: robots.txt, delay and redirects checked, and what the page permits
@@ -88,7 +89,8 @@ pub(crate) enum Command {
     /// Say what has changed in the robots.txt of sites since the last call; made for cron
     #[command(after_long_help = examples("watch"))]
     Watch(WatchArgs),
-    /// Judge whether a crawl was polite, by its WARC files: robots.txt, delays, requests to wait, what was kept
+    /// Judge whether a crawl was polite, by its WARC files: robots.txt, delays, requests to wait, what was
+    /// kept
     #[command(after_long_help = examples("audit"))]
     Audit(AuditArgs),
     /// Check URLs and pace hosts for every crawler on this machine, in any language, over HTTP and JSON
@@ -552,8 +554,8 @@ pub(crate) struct Output {
     /// Print more: a line per page of a crawl, the header fields of a fetch
     #[arg(short, long, help_heading = "Output")]
     pub(crate) verbose: bool,
-    /// Print errors and results only: no progress, no notes; -qq: of check, explain, fetch, crawl, lint, match
-    /// and watch only results that make the exit status 1, so that cron is quiet as long as all is well
+    /// Print errors and results only: no progress, no notes; -qq: of check, explain, fetch, crawl, lint,
+    /// match and watch only results that make the exit status 1, so that cron is quiet as long as all is well
     #[arg(short, long, action = clap::ArgAction::Count, conflicts_with = "verbose", help_heading = "Output")]
     pub(crate) quiet: u8,
     /// When to use colours

@@ -136,8 +136,8 @@ impl GateBuilder {
         Self { trusts_status: true, ..self }
     }
 
-    /// Paces hosts together with `other`: a host sees one crawler, though each gate reads the robots.txt rules
-    /// for its own product tokens. Rate limits, their stores, clock and observers are those of `other`;
+    /// Paces hosts together with `other`: a host sees one crawler, though each gate reads the robots.txt
+    /// rules for its own product tokens. Rate limits, their stores, clock and observers are those of `other`;
     /// robots.txt is fetched, cached and observed by each gate itself.
     ///
     /// ```

@@ -191,8 +191,8 @@ impl CrawlerBuilder {
     }
 
     /// Goes by the rules of robots.txt for other crawlers than this one, which still sends its own name: the
-    /// first of these tokens that has a group counts. For tools that ask what a site allows others; a crawler that
-    /// fetches pages with this setting breaks the rules that are meant for it.
+    /// first of these tokens that has a group counts. For tools that ask what a site allows others; a crawler
+    /// that fetches pages with this setting breaks the rules that are meant for it.
     pub fn danger_rules_of(mut self, token: &str) -> Self {
         self.rules_of.push(token.to_owned());
         self

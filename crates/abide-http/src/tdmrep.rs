@@ -297,8 +297,8 @@ impl TdmrepCache {
         Next::Fetch(Running { cache: Arc::clone(self), origin: origin.clone(), is_sent }, state)
     }
 
-    /// Waits for the permit of a fetch, for as long as the caller has left. Behind that the file has a deadline
-    /// of its own, and its redirects wait by the budget of the fetch.
+    /// Waits for the permit of a fetch, for as long as the caller has left. Behind that the file has a
+    /// deadline of its own, and its redirects wait by the budget of the fetch.
     async fn until_sent(
         &self,
         state: &mut watch::Receiver<bool>,

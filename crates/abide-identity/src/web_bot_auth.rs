@@ -29,8 +29,9 @@ use crate::signature::{Component, Message, field_value, parameters, sign, text};
 /// for 60 s. Only https requests are signed: over http, others could read the signature on the way.
 ///
 /// The URL names the signer, and where the public keys are. Its meaning changes with the drafts: deployed
-/// verifiers expect an origin (`https://bot.example`) and fetch [`DIRECTORY_PATH`](crate::DIRECTORY_PATH) there; by draft-ietf-webbotauth-httpsig-protocol-01 they
-/// fetch the URL as it is. Use the URL that your verifiers expect, and serve the directory at both.
+/// verifiers expect an origin (`https://bot.example`) and fetch [`DIRECTORY_PATH`](crate::DIRECTORY_PATH)
+/// there; by draft-ietf-webbotauth-httpsig-protocol-01 they fetch the URL as it is. Use the URL that your
+/// verifiers expect, and serve the directory at both.
 ///
 /// ```
 /// use abide_identity::{IdentityError, Key, WebBotAuth};

@@ -50,7 +50,8 @@ vocabulary! {
         NoImageIndex = "noimageindex",
         /// Offer no translated result.
         NoTranslate = "notranslate",
-        /// Beside `noindex` Google may index the content where it is embedded. Data only: it relaxes nothing here.
+        /// Beside `noindex` Google may index the content where it is embedded. Data only: it relaxes nothing
+        /// here.
         IndexIfEmbedded = "indexifembedded",
         /// Not for AI data sets.
         NoAi = "noai",

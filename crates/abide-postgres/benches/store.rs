@@ -1,5 +1,5 @@
-//! What an exchange about a host costs on a PostgreSQL of one's own on loopback, with a disk that is waited for.
-//! `cargo bench -p abide-postgres`.
+//! What an exchange about a host costs on a PostgreSQL of one's own on loopback, with a disk that is waited
+//! for. `cargo bench -p abide-postgres`.
 
 #![allow(clippy::arithmetic_side_effects, reason = "what cannot go on ends the program")]
 

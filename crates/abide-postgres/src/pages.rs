@@ -10,7 +10,8 @@ use crate::{Error, Store};
 
 const LOAD: &str = "SELECT version FROM abide.pages WHERE url = abide.key($1)";
 
-/// With those that are saved, twice as many go whose life is over. A URL may occur twice: the last one counts.
+/// With those that are saved, twice as many go whose life is over. A URL may occur twice: the last one
+/// counts.
 const SAVE: &str = "WITH gone AS (
   DELETE FROM abide.pages WHERE url IN (
     SELECT url FROM abide.pages WHERE saved_at < now() - $3 * interval '1 second'

@@ -20,7 +20,8 @@ impl Target<'_> {
     ///
     /// The bytes are those of the normal form, as RFC 9309 §2.2.2 counts them: in the query, `:`, `/`, `?`,
     /// `@` and `'` count as their encodings. The query of a pattern starts at its `?`. A pattern that reaches
-    /// the query through a `*` counts as written: of `/*u=http://` and `/*u=http%3A%2F%2F`, which match the same queries, the second has more bytes.
+    /// the query through a `*` counts as written: of `/*u=http://` and `/*u=http%3A%2F%2F`, which match the
+    /// same queries, the second has more bytes.
     ///
     /// ```
     /// use abide_robots::Target;

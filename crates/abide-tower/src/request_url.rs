@@ -33,7 +33,8 @@ pub(crate) fn url_of<B>(request: &mut Request<B>) -> Result<Url, ServiceError> {
     Ok(url)
 }
 
-/// As [`without_userinfo`], of what need not be a URL: `http` takes `http://user:secret@256.256.256.256/`, and `user:secret@a.example:443`.
+/// As [`without_userinfo`], of what need not be a URL: `http` takes `http://user:secret@256.256.256.256/`,
+/// and `user:secret@a.example:443`.
 fn without_user(written: &str) -> String {
     let (scheme, slashes, rest) = match written.split_once("//") {
         Some((scheme, rest)) if !scheme.contains('/') => (scheme, "//", rest),

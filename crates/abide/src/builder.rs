@@ -75,8 +75,8 @@ impl Builder {
     }
 
     /// Goes by the rules of robots.txt for another crawler than this one, which still sends its own name.
-    /// Repeated, the first that has a group counts. For tools that ask what a site allows others; a crawler that
-    /// fetches pages with this setting breaks the rules that are meant for it.
+    /// Repeated, the first that has a group counts. For tools that ask what a site allows others; a crawler
+    /// that fetches pages with this setting breaks the rules that are meant for it.
     pub fn danger_rules_of(self, token: &str) -> Self {
         self.shared(|crawler| crawler.danger_rules_of(token))
     }

@@ -1,4 +1,5 @@
-//! What goes over the wire, exchange by exchange: for archives (WARC), and for logs of everything that was sent.
+//! What goes over the wire, exchange by exchange: for archives (WARC), and for logs of everything that was
+//! sent.
 //!
 //! A middleware sees no robots.txt, no tdmrep.json, and nothing of the client for HTTP/1.1; a decoded body is
 //! not what the server sent. All of that passes here: [`ObserveExchanges`] is asked just before a request is

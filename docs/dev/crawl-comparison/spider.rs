@@ -1,4 +1,5 @@
-//! The crawl of `crawl-comparison.sh` with the crate `spider`, which finds the pages by their links: `spider HOST:PORT...`.
+//! The crawl of `crawl-comparison.sh` with the crate `spider`, which finds the pages by their links:
+//! `spider HOST:PORT...`.
 
 use spider::tokio;
 use spider::website::Website;

@@ -1,4 +1,5 @@
-// Package abide: http.Client{Transport: &abide.Transport{Server: "http://127.0.0.1:8410"}} asks `abide serve` before each request.
+// Package abide: http.Client{Transport: &abide.Transport{Server: "http://127.0.0.1:8410"}} asks `abide serve`
+// before each request.
 package abide
 
 import (

@@ -153,7 +153,8 @@ fn fact(event: &Event<'_>, at: Duration) -> Option<Fact> {
 }
 
 tokio::task_local! {
-    /// Set in the tasks of pages. A request acquires its permit in its own task, and that of a robots.txt has another one.
+    /// Set in the tasks of pages. A request acquires its permit in its own task, and that of a robots.txt has
+    /// another one.
     pub(crate) static OF_PAGE: ();
 }
 

@@ -212,7 +212,8 @@ impl Report {
             Fact::Resumed => {
                 self.is_going_on = true;
                 self.hosts.values_mut().for_each(HostLine::measure_gaps);
-                // A hold of the last run that is over says nothing of this one. Times of one form compare as texts.
+                // A hold of the last run that is over says nothing of this one. Times of one form compare as
+                // texts.
                 let now = rfc3339(SystemTime::now().into());
                 self.hosts
                     .values_mut()

@@ -134,7 +134,8 @@ async fn serve(listener: Listener, service: &Arc<Service>, close: &watch::Sender
     }
 }
 
-/// Every call that waits is deferred. Clients that hold a permit and a connection have five seconds to finish.
+/// Every call that waits is deferred. Clients that hold a permit and a connection have five seconds to
+/// finish.
 async fn end(service: &Service, close: &watch::Sender<bool>, graceful: GracefulShutdown) {
     let deadline = Instant::now() + OPEN_FOR;
     close.send_replace(true);

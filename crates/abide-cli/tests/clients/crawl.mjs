@@ -1,4 +1,5 @@
-// Crawls SITE by abideFetch, two URLs at a time, until SECONDS have passed, each kind once at least: a line for each URL.
+// Crawls SITE by abideFetch, two URLs at a time, until SECONDS have passed, each kind once at least: a line
+// for each URL.
 import { abideFetch, NotGranted } from "../../../../examples/clients/javascript/abide-fetch.mjs";
 
 const { SITE, SECONDS } = process.env;

@@ -40,7 +40,8 @@ pub enum BackoffCause {
     Operator,
     /// Another process set it.
     Shared,
-    /// The server refuses us, so the host is held. Processes that share the store learn of it as of a backoff.
+    /// The server refuses us, so the host is held. Processes that share the store learn of it as of a
+    /// backoff.
     Refusing {
         /// Who refuses, if that was recognised.
         by: Option<Refusal>,

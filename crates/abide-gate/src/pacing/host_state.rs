@@ -2,8 +2,8 @@
 //! both.
 //!
 //! A plain function of the entry, what is asked, and the store's clock. The stores lock, keep and write; they
-//! hold no rule, so that there are not as many rules of pacing as stores. The Lua of `abide-redis` and the SQL
-//! of `abide-postgres` are the two copies, and a test compares each with this, step by step.
+//! hold no rule, so that there are not as many rules of pacing as stores. The Lua of `abide-redis` and the
+//! SQL of `abide-postgres` are the two copies, and a test compares each with this, step by step.
 
 use std::time::Duration;
 

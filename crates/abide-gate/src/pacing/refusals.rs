@@ -84,8 +84,8 @@ const HOLDS_MAX: u8 = 6;
 const JITTER: f64 = 0.1;
 
 /// How long the row is kept after its hold has ended, so that a crawl that comes back to the host after some
-/// hours sends one probe. Then it takes a whole row again; so it does in a new process, because stores keep the
-/// hold alone.
+/// hours sends one probe. Then it takes a whole row again; so it does in a new process, because stores keep
+/// the hold alone.
 const KEPT_AFTER_HOLD: Duration = Duration::from_secs(86_400);
 
 impl RefusalRow {

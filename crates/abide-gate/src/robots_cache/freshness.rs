@@ -24,7 +24,8 @@ use crate::text::digits;
 /// ```
 pub fn stated_lifetime(headers: &HeaderMap, policy: &RobotsPolicy) -> Option<Duration> {
     let directives =
-        // A comma within quotes cuts a directive, which can only shorten: without one the longest lifetime applies.
+        // A comma within quotes cuts a directive, which can only shorten: without one the longest lifetime
+        // applies.
         headers.get_all(CACHE_CONTROL).iter().flat_map(|value| value.as_bytes().split(|&b| b == b','));
     // RFC 9111 §4.2.1: of several values take the first, or call it stale. The smallest is never longer than
     // the first.

@@ -1,5 +1,5 @@
-//! The store against real servers, which the tests start on free ports and stop again. Without PostgreSQL they
-//! say so and pass; with `CI=true` or `ABIDE_REQUIRE_POSTGRES` set they fail.
+//! The store against real servers, which the tests start on free ports and stop again. Without PostgreSQL
+//! they say so and pass; with `CI=true` or `ABIDE_REQUIRE_POSTGRES` set they fail.
 
 #![allow(clippy::restriction, reason = "a test that cannot go on fails")]
 

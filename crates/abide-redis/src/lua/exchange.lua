@@ -1,9 +1,11 @@
 -- Exchanges about hosts, at most once each: `HostEntry::exchange` of abide-gate, on the server's clock.
 -- KEYS: of each host its key, and the marker of its bucket.
--- ARGV: of each host eleven: holder, number of the command, want (lease, held, release), ttl, again_in; what is reported: quiet, delay, left, over,
--- throttles, cause.
--- Replies, one for each host: verdict, wait, quiet, delay, left, over, throttles, cause. A quiet or a left of -1: there is none.
--- CREDIBLE, 27 hours: the longest backoff is 24 hours and its jitter, so one that ends later was dated by a wrong clock.
+-- ARGV: of each host eleven: holder, number of the command, want (lease, held, release), ttl, again_in; what
+-- is reported: quiet, delay, left, over, throttles, cause.
+-- Replies, one for each host: verdict, wait, quiet, delay, left, over, throttles, cause. A quiet or a left of
+-- -1: there is none.
+-- CREDIBLE, 27 hours: the longest backoff is 24 hours and its jitter, so one that ends later was dated by a
+-- wrong clock.
 -- KEPT: throttle counts are forgiven 30 quiet minutes after the backoff. WAITING_MAX bounds the row of a host.
 local MINUTE, HOUR, DAY, CREDIBLE, KEPT = 60e6, 3600e6, 86400e6, 97200e6, 1800e6
 local NONE, WAITING_MAX = '0', 64
@@ -14,9 +16,9 @@ local function exchange(key, marker, asked)
   local reported_throttles, reported_cause = tonumber(asked[10]), asked[11]
   local since = born(marker)
 
-  -- What is stored is the text of `HostEntry::encode`, and under which marker it was written: when a request was last on its way, the delay, the
-  -- backoff and its throttle count and cause; who has the lease until when, by which call; who waits for it, in line, each until when; and the time
-  -- of the last exchange.
+  -- What is stored is the text of `HostEntry::encode`, and under which marker it was written: when a request
+  -- was last on its way, the delay, the backoff and its throttle count and cause; who has the lease until
+  -- when, by which call; who waits for it, in line, each until when; and the time of the last exchange.
   local last, delay, backoff, throttles, cause = 0, 0, 0, 0, 'none'
   local has, till, by, waiting, of = NONE, 0, 0, {}, text(since)
   local row, stored = unsealed(key)
@@ -97,7 +99,8 @@ local function exchange(key, marker, asked)
     elseif want == 'lease' and now < grace then
       blocked = grace
     elseif want == 'lease' and first and first[1] ~= holder then
-      -- Free, but kept for the first in line until its place ends, or the fastest process would get it each time.
+      -- Free, but kept for the first in line until its place ends, or the fastest process would get it each
+      -- time.
       blocked = first[2]
     end
     if blocked <= now then
@@ -119,7 +122,8 @@ local function exchange(key, marker, asked)
   end
   if has == NONE then till, by = 0, 0 end
 
-  -- It is kept for a minute longer than the host is in use, and written if it has changed. A holder that dies may have sent until its lease ended.
+  -- It is kept for a minute longer than the host is in use, and written if it has changed. A holder that dies
+  -- may have sent until its lease ended.
   local kept_until, line = math.max(last + delay, backoff + (throttles > 0 and KEPT or 0), has ~= NONE and till + delay or 0), {}
   for _, place in ipairs(waiting) do
     kept_until = math.max(kept_until, place[2])
@@ -128,7 +132,8 @@ local function exchange(key, marker, asked)
   kept_until, line = kept_until + MINUTE, waiting[1] and table.concat(line, ',') or NONE
   local new = {text(last), text(delay), text(backoff), text(throttles), cause, has, text(till), text(by), line}
   new = table.concat(new, ' ')
-  -- A key of a host that is not in use is removed, so the store holds only hosts of the last minutes and backoffs.
+  -- A key of a host that is not in use is removed, so the store holds only hosts of the last minutes and
+  -- backoffs.
   if kept_until <= now then
     if stored then redis.call('DEL', key) end
   -- Each write goes to replicas and to the append-only file, so one that would change nothing is left out.

@@ -1,4 +1,5 @@
--- Saves a record of permissions, unless the one that is there outlives it: another process may be saving its own.
+-- Saves a record of permissions, unless the one that is there outlives it: another process may be saving its
+-- own.
 -- KEYS: the record. ARGV: the record, as JSON.
 local function received(text)
   return cjson.decode(text).received_at

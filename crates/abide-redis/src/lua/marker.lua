@@ -1,13 +1,15 @@
--- The marker of a bucket: since when a server has known all that was written about its hosts, and which server that is. A
--- flush or a slot that was moved without its keys has taken it away, and after a restart or a failover, which may have lost the last
--- writes, the server has another name. Times are microseconds, which a double holds exactly until the year 2255.
+-- The marker of a bucket: since when a server has known all that was written about its hosts, and which
+-- server that is. A flush or a slot that was moved without its keys has taken it away, and after a restart or
+-- a failover, which may have lost the last writes, the server has another name. Times are microseconds, which
+-- a double holds exactly until the year 2255.
 local time = redis.call('TIME')
 local now = time[1] * 1e6 + time[2]
 
 -- From the last connection of any process on: one that runs for longer pays one grace.
 local MARKER_LIFE = 30 * 86400 * 1000
 
--- Drawn again by each start of a server and by each time that it becomes a primary. A user that may not ask believes the marker.
+-- Drawn again by each start of a server and by each time that it becomes a primary. A user that may not ask
+-- believes the marker.
 local info = redis.pcall('INFO', 'replication')
 info = type(info) == 'string' and info or ''
 -- A replica runs a script that writes nothing, and would tell of leases that its primary no longer knows.

@@ -1,5 +1,6 @@
--- A stored value: a version, a checksum over the key and the fields, and the fields. What is damaged, or of another key, has no fields. The server
--- computes the checksum, because what scripts keep or merge must be whole, too.
+-- A stored value: a version, a checksum over the key and the fields, and the fields. What is damaged, or of
+-- another key, has no fields. The server computes the checksum, because what scripts keep or merge must be
+-- whole, too.
 local VERSION = '1'
 
 local function sealed(key, fields)

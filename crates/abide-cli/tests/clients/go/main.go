@@ -1,4 +1,5 @@
-// Crawls SITE by the transport, with two goroutines, until SECONDS have passed, each kind once at least: a line for each URL.
+// Crawls SITE by the transport, with two goroutines, until SECONDS have passed, each kind once at least: a
+// line for each URL.
 package main
 
 import (
