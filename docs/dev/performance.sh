@@ -13,7 +13,7 @@ cd "$(dirname "$0")/../.."
 page=docs/dev/performance.md
 
 # The tables, in the order of the page. What begins with `count_` needs valgrind.
-tables=(machine count_parse count_match count_hostile memory gate pacer hosts middleware count_middleware crawl heads fields count_sign)
+tables=(machine count_parse count_match count_hostile memory gate pacer hosts middleware count_middleware crawl heads fields count_sign serve)
 
 machine() {
     echo "| day | compiler | processors | load before |"
@@ -41,6 +41,7 @@ crawl() { docs/dev/crawl-comparison.sh; }
 heads() { cargo bench --quiet -p abide-permissions --bench permissions -- heads; }
 fields() { cargo bench --quiet -p abide-permissions --bench permissions -- fields; }
 count_sign() { crates/abide-identity/benches/instructions; }
+serve() { cargo bench --quiet -p abide-cli --features serve --bench serve; }
 
 # Puts the lines of a table, and nothing else of what is printed, into its place on the page.
 replace() {
