@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What an audit takes: writes an archive of a million records (some 1.2 GB; some minutes), audits it, and
+# What an audit takes: writes an archive of a million records (some 4.3 GB; some minutes), audits it, and
 # prints the table of docs/archive.md.
 #
 #     docs/dev/archive-figures.sh [RECORDS]

@@ -4,7 +4,9 @@
 //! sha1 or sha256 in any spelling, are computed over all of it.
 
 use data_encoding::{BASE32_NOPAD, BASE64, HEXLOWER_PERMISSIVE};
-use ring::digest::{Algorithm, Context, SHA1_FOR_LEGACY_USE_ONLY, SHA256, SHA384, SHA512};
+use sha1::Sha1;
+use sha2::digest::DynDigest;
+use sha2::{Sha256, Sha384, Sha512};
 
 use crate::warc::reader::RecordHead;
 
@@ -22,7 +24,7 @@ pub(super) struct BlockCheck {
 struct Expected {
     name: &'static str,
     stated: String,
-    context: Context,
+    found: Box<dyn DynDigest>,
 }
 
 impl BlockCheck {
@@ -40,19 +42,19 @@ impl BlockCheck {
 
     pub(super) fn push(&mut self, piece: &[u8]) {
         if let Some(block) = &mut self.block {
-            block.context.update(piece);
+            block.found.update(piece);
         }
         let before = self.kept.len();
         let left = KEPT_MAX - before;
         self.kept.extend_from_slice(piece.get(..left).unwrap_or(piece));
         match (&mut self.payload, self.payload_at) {
-            (Some(payload), Some(_)) => payload.context.update(piece),
+            (Some(payload), Some(_)) => payload.found.update(piece),
             (Some(payload), None) => {
                 self.payload_at = end_of_head(&self.kept, before.saturating_sub(3));
                 if let Some(at) = self.payload_at {
                     // All that was kept of this piece, and what was not.
-                    payload.context.update(self.kept.get(at..).unwrap_or_default());
-                    payload.context.update(piece.get(left..).unwrap_or_default());
+                    payload.found.update(self.kept.get(at..).unwrap_or_default());
+                    payload.found.update(piece.get(left..).unwrap_or_default());
                 }
             }
             (None, _) => {}
@@ -87,25 +89,25 @@ impl Expected {
     /// `None`: it is not stated, or in a way that is not known here.
     fn of(head: &RecordHead, name: &'static str) -> Option<Self> {
         let (label, stated) = head.field(name)?.split_once(':')?;
-        let algorithm: &Algorithm = match label.to_ascii_lowercase().as_str() {
-            "sha1" | "sha-1" => &SHA1_FOR_LEGACY_USE_ONLY,
-            "sha256" | "sha-256" => &SHA256,
-            "sha384" | "sha-384" => &SHA384,
-            "sha512" | "sha-512" => &SHA512,
+        let found: Box<dyn DynDigest> = match label.to_ascii_lowercase().as_str() {
+            "sha1" | "sha-1" => Box::new(Sha1::default()),
+            "sha256" | "sha-256" => Box::new(Sha256::default()),
+            "sha384" | "sha-384" => Box::new(Sha384::default()),
+            "sha512" | "sha-512" => Box::new(Sha512::default()),
             _ => return None,
         };
-        Some(Self { name, stated: stated.to_owned(), context: Context::new(algorithm) })
+        Some(Self { name, stated: stated.to_owned(), found })
     }
 
     fn wrong(self) -> Option<String> {
-        let found = self.context.finish();
+        let found = self.found.finalize();
         let stated = self.stated.trim_end_matches('=');
         let texts = [
             HEXLOWER_PERMISSIVE.decode(stated.as_bytes()),
             BASE32_NOPAD.decode(stated.to_ascii_uppercase().as_bytes()),
             BASE64.decode(self.stated.as_bytes()),
         ];
-        let is_it = texts.into_iter().flatten().any(|stated| stated == found.as_ref());
+        let is_it = texts.into_iter().flatten().any(|stated| stated.as_slice() == &*found);
         (!is_it).then(|| format!("{} is not that of the bytes", self.name))
     }
 }

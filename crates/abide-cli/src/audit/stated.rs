@@ -1,11 +1,11 @@
 //! What a page that was kept states about its use, in its header fields, its head, and its robots.txt.
 //!
 //! Read by the same code as `abide tags`, so that an audit finds what a crawl with abide would have
-//! read.
+//! read. The head alone: what stands behind it states nothing, it only makes answers unknown.
 
 use std::sync::Arc;
 
-use abide_permissions::{Preference, Preferences, ProductToken};
+use abide_permissions::{HeadScanner, Preference, Preferences, ProductToken, ReadOptions};
 use abide_robots::Target;
 
 use super::robots::TextRules;
@@ -32,7 +32,9 @@ pub(super) fn restrictions(
     let fields: Vec<(String, String)> = fields
         .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
         .collect();
-    let (permissions, preferences) = tags::read_page(tokens.to_vec(), &fields, Some(body), None);
+    let options = ReadOptions::for_tokens(tokens.to_vec());
+    let head = tags::scan(HeadScanner::new(&options, tags::content_type(&fields).as_deref()), body);
+    let (permissions, preferences) = tags::read(&options, &fields, head);
     let rules = permissions.statements().iter().flat_map(|(source, rules)| {
         let named = RULES.into_iter().filter(|name| rules.states(name));
         named.map(|name| Restriction { name: name.to_owned(), source: source.to_string() })

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use abide::WallMillis;
 use data_encoding::BASE32;
 use flate2::{Compression, GzBuilder};
-use ring::digest::{Context, SHA256};
+use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::json::rfc3339;
@@ -68,11 +68,9 @@ impl Record<'_> {
 }
 
 pub(crate) fn digest(parts: &[&[u8]]) -> Digest {
-    let mut context = Context::new(&SHA256);
-    parts.iter().for_each(|part| context.update(part));
-    let mut digest = Digest::default();
-    digest.iter_mut().zip(context.finish().as_ref()).for_each(|(to, from)| *to = *from);
-    digest
+    let mut digest = Sha256::new();
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize().into()
 }
 
 /// As archives write digests: `sha256:`, and Base32 (RFC 4648 §6).

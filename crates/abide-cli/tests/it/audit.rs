@@ -6,6 +6,7 @@ use abide_tests::{Reply, Server, gzip};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
+use sha2::Digest as _;
 
 use crate::warc::files;
 use crate::{Directory, Ran, abide, directory, file, has, online, store};
@@ -449,5 +450,5 @@ async fn seeded_faults_are_found() {
 }
 
 fn digest_of(text: &str) -> String {
-    data_encoding::BASE32.encode(ring::digest::digest(&ring::digest::SHA256, text.as_bytes()).as_ref())
+    data_encoding::BASE32.encode(&sha2::Sha256::digest(text))
 }
