@@ -346,8 +346,8 @@ impl<'a> Group<'a> {
         for (exchange, ids) in exchanges.iter().zip(ids) {
             let exchange = lock(exchange);
             self.request(&exchange, ids);
-            if let (Some(response), Some(id)) = (&exchange.response, ids.response) {
-                self.page(&exchange, response, id, keeps_body);
+            if let Some(reply) = ids.reply(&exchange) {
+                self.page(reply, keeps_body);
             }
         }
     }
@@ -357,15 +357,15 @@ impl<'a> Group<'a> {
         let ids = Ids::new(exchange);
         self.decision(&exchange.url, exchange.begun, decision, ids.response.or(ids.request));
         self.request(exchange, ids);
-        let (Some(response), Some(id)) = (&exchange.response, ids.response) else { return };
-        let fields = self.response_fields(exchange, response);
-        match response.status {
-            StatusCode::NOT_MODIFIED => self.not_modified(exchange, response, id, fields),
-            _ => self.response(exchange, response, id, fields, &exchange.body),
+        let Some(reply) = ids.reply(exchange) else { return };
+        let (fields, status) = (self.reply_fields(reply), reply.response.status);
+        match status {
+            StatusCode::NOT_MODIFIED => self.not_modified(reply, fields),
+            _ => self.response(reply, fields, &exchange.body),
         }
-        let text = decoded(&response.fields, &exchange.body, ROBOTS_LEN_MAX);
-        if let Some(key) = robots_key(exchange.url.as_str(), response.status.as_u16(), text) {
-            let written = Written { record: urn(id), digest: labelled(&digest(&[&exchange.body])) };
+        let text = decoded(&reply.response.fields, &exchange.body, ROBOTS_LEN_MAX);
+        if let Some(key) = robots_key(exchange.url.as_str(), status.as_u16(), text) {
+            let written = Written { record: urn(reply.id), digest: labelled(&digest(&[&exchange.body])) };
             self.robots.insert(key, written);
         }
     }
@@ -420,15 +420,15 @@ impl<'a> Group<'a> {
     }
 
     /// The response of a page: whole, without its body, or a reference to an earlier one.
-    fn page(&mut self, exchange: &WireExchange, response: &WireResponse, id: Uuid, keeps_body: bool) {
-        let mut fields = self.response_fields(exchange, response);
-        if response.status == StatusCode::NOT_MODIFIED {
-            return self.not_modified(exchange, response, id, fields);
+    fn page(&mut self, reply: Reply<'_>, keeps_body: bool) {
+        let (exchange, mut fields) = (reply.exchange, self.reply_fields(reply));
+        if reply.response.status == StatusCode::NOT_MODIFIED {
+            return self.not_modified(reply, fields);
         }
         if !keeps_body && !exchange.body.is_empty() {
             fields.retain(|(name, _)| *name != "WARC-Truncated");
             fields.push(("WARC-Truncated", "unspecified".to_owned()));
-            return self.response(exchange, response, id, fields, &[]);
+            return self.response(reply, fields, &[]);
         }
         let payload = digest(&[&exchange.body]);
         let is_whole = exchange.end == WireEnd::Whole && !exchange.body.is_empty();
@@ -439,7 +439,7 @@ impl<'a> Group<'a> {
                 fields.push(("WARC-Refers-To", seen.record));
                 fields.push(("WARC-Refers-To-Target-URI", seen.url));
                 fields.push(("WARC-Refers-To-Date", seen.date));
-                self.revisit(exchange, response, id, fields);
+                self.revisit(reply, fields);
             }
             None => {
                 if is_whole {
@@ -447,78 +447,36 @@ impl<'a> Group<'a> {
                     if self.payloads.len() >= PAYLOADS_MAX {
                         self.payloads.clear();
                     }
-                    self.payloads.insert(payload, Seen { record: urn(id), url, date });
+                    self.payloads.insert(payload, Seen { record: urn(reply.id), url, date });
                 }
-                self.response(exchange, response, id, fields, &exchange.body);
+                self.response(reply, fields, &exchange.body);
             }
         }
     }
 
-    fn response(
-        &mut self,
-        exchange: &WireExchange,
-        response: &WireResponse,
-        id: Uuid,
-        fields: Vec<(&'static str, String)>,
-        payload: &[u8],
-    ) {
-        self.push(&Record {
-            kind: "response",
-            id,
-            date: exchange.begun,
-            target: Some(exchange.url.as_str()),
-            content_type: "application/http; msgtype=response",
-            fields,
-            head: &response.head,
-            payload,
-            has_payload_digest: true,
-        });
+    fn response(&mut self, reply: Reply<'_>, fields: Fields, payload: &[u8]) {
+        let record = reply.record("response", fields);
+        self.push(&Record { payload, has_payload_digest: true, ..record });
     }
 
-    fn not_modified(
-        &mut self,
-        exchange: &WireExchange,
-        response: &WireResponse,
-        id: Uuid,
-        mut fields: Vec<(&'static str, String)>,
-    ) {
+    fn not_modified(&mut self, reply: Reply<'_>, mut fields: Fields) {
         // The payload is that of an earlier crawl, which is not known here.
         fields.push(("WARC-Profile", NOT_MODIFIED.to_owned()));
-        self.revisit(exchange, response, id, fields);
+        self.revisit(reply, fields);
     }
 
-    fn revisit(
-        &mut self,
-        exchange: &WireExchange,
-        response: &WireResponse,
-        id: Uuid,
-        fields: Vec<(&'static str, String)>,
-    ) {
-        self.push(&Record {
-            kind: "revisit",
-            id,
-            date: exchange.begun,
-            target: Some(exchange.url.as_str()),
-            content_type: "application/http; msgtype=response",
-            fields,
-            head: &response.head,
-            payload: &[],
-            has_payload_digest: false,
-        });
+    fn revisit(&mut self, reply: Reply<'_>, fields: Fields) {
+        self.push(&reply.record("revisit", fields));
     }
 
-    fn response_fields(
-        &self,
-        exchange: &WireExchange,
-        response: &WireResponse,
-    ) -> Vec<(&'static str, String)> {
-        let mut fields = self.address(exchange);
-        fields.push(("WARC-Protocol", protocol(response.version).to_owned()));
-        fields.extend(exchange.truncated().map(|why| ("WARC-Truncated", why.to_owned())));
+    fn reply_fields(&self, reply: Reply<'_>) -> Fields {
+        let mut fields = self.address(reply.exchange);
+        fields.push(("WARC-Protocol", protocol(reply.response.version).to_owned()));
+        fields.extend(reply.exchange.truncated().map(|why| ("WARC-Truncated", why.to_owned())));
         fields
     }
 
-    fn address(&self, exchange: &WireExchange) -> Vec<(&'static str, String)> {
+    fn address(&self, exchange: &WireExchange) -> Fields {
         let address = exchange.response.as_ref().and_then(|response| response.address);
         let address = address.filter(|_| !self.settings.has_proxy);
         address.map(|address| ("WARC-IP-Address", address.to_string())).into_iter().collect()
@@ -562,6 +520,34 @@ impl<'a> Group<'a> {
     }
 }
 
+/// Named fields of a record.
+type Fields = Vec<(&'static str, String)>;
+
+/// A response, and what its record is called.
+#[derive(Clone, Copy)]
+struct Reply<'a> {
+    exchange: &'a WireExchange,
+    response: &'a WireResponse,
+    id: Uuid,
+}
+
+impl<'a> Reply<'a> {
+    /// Without a payload.
+    fn record(self, kind: &'static str, fields: Fields) -> Record<'a> {
+        Record {
+            kind,
+            id: self.id,
+            date: self.exchange.begun,
+            target: Some(self.exchange.url.as_str()),
+            content_type: "application/http; msgtype=response",
+            fields,
+            head: &self.response.head,
+            payload: &[],
+            has_payload_digest: false,
+        }
+    }
+}
+
 /// The records of one exchange.
 #[derive(Debug, Clone, Copy)]
 struct Ids {
@@ -575,6 +561,10 @@ impl Ids {
             request: exchange.is_sent().then(Uuid::new_v4),
             response: exchange.response.is_some().then(Uuid::new_v4),
         }
+    }
+
+    fn reply(self, exchange: &WireExchange) -> Option<Reply<'_>> {
+        Some(Reply { exchange, response: exchange.response.as_ref()?, id: self.response? })
     }
 }
 
