@@ -12,10 +12,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
+#[cfg(feature = "brotli")]
+use compression_codecs::BrotliDecoder;
 #[cfg(feature = "zstd")]
 use compression_codecs::ZstdDecoder;
 use compression_codecs::core::util::{PartialBuffer, WriteBuffer};
-use compression_codecs::{BrotliDecoder, DecodeV2, DeflateDecoder, GzipDecoder, ZlibDecoder};
+use compression_codecs::{DecodeV2, DeflateDecoder, GzipDecoder, ZlibDecoder};
 use http::header::{CONTENT_ENCODING, HeaderMap, HeaderValue};
 use http_body::{Body, Frame};
 use http_body_util::BodyExt;
@@ -29,17 +31,20 @@ pub(crate) enum Coding {
     Gzip,
     /// The zlib format, or bare DEFLATE.
     Deflate,
+    #[cfg(feature = "brotli")]
     Brotli,
     #[cfg(feature = "zstd")]
     Zstd,
 }
 
 /// What a request of abide's own asks for, if its response is decoded here.
-pub(crate) const ACCEPTED_CODINGS: HeaderValue = HeaderValue::from_static(if cfg!(feature = "zstd") {
-    "gzip, deflate, br, zstd"
-} else {
-    "gzip, deflate, br"
-});
+pub(crate) const ACCEPTED_CODINGS: HeaderValue =
+    HeaderValue::from_static(match (cfg!(feature = "brotli"), cfg!(feature = "zstd")) {
+        (true, true) => "gzip, deflate, br, zstd",
+        (true, false) => "gzip, deflate, br",
+        (false, true) => "gzip, deflate, zstd",
+        (false, false) => "gzip, deflate",
+    });
 
 impl Coding {
     /// The coding of a body with these fields, `None` if there is none.
@@ -53,6 +58,7 @@ impl Coding {
         let coding = match &*name.to_ascii_lowercase() {
             b"gzip" | b"x-gzip" => Self::Gzip,
             b"deflate" => Self::Deflate,
+            #[cfg(feature = "brotli")]
             b"br" => Self::Brotli,
             #[cfg(feature = "zstd")]
             b"zstd" => Self::Zstd,
@@ -70,6 +76,7 @@ impl Coding {
             // stored block with a bit set that all encoders leave clear.
             Self::Deflate if first & 0x0f != 8 || first >> 4 > 7 => Box::new(DeflateDecoder::new()),
             Self::Deflate => Box::new(ZlibDecoder::new()),
+            #[cfg(feature = "brotli")]
             Self::Brotli => Box::new(BrotliDecoder::new()),
             #[cfg(feature = "zstd")]
             // Lenient: windows of up to 128 MiB, though RFC 9659 stops at 8 MiB. Only as much of one is
@@ -102,7 +109,8 @@ fn names_no_coding(word: &[u8]) -> bool {
     }
 }
 
-/// What takes the coding off a body with these fields: `gzip`, `deflate`, `br`, or `zstd` (feature `zstd`).
+/// What takes the coding off a body with these fields: `gzip`, `deflate`, or by the features of
+/// their names `br` and `zstd`.
 /// `None`: there is none, an unknown one, or several.
 ///
 /// Trailers pass. The body's error says that the stream is cut short or corrupt, or that bytes behind it
@@ -255,7 +263,9 @@ impl<B: Body> DecodedBody<B> {
             Coding::Gzip => self.input.first() == Some(&0x1f),
             #[cfg(feature = "zstd")]
             Coding::Zstd => true,
-            Coding::Deflate | Coding::Brotli => false,
+            Coding::Deflate => false,
+            #[cfg(feature = "brotli")]
+            Coding::Brotli => false,
         };
         let decoder =
             self.decoder.as_mut().filter(|_| is_stream).ok_or("bytes are left over behind the stream")?;

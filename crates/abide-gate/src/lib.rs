@@ -49,7 +49,7 @@
 //! # Features
 //! * `tracing` (default): spans and events, with origins and never full URLs.
 //! * `metrics`: `record_metrics` and `sample_metrics`, for the facade of that name.
-//! * `zstd`: robots.txt in zstd, beside gzip, deflate and brotli. Off by default, because it brings C code.
+//! * `brotli` (default), `zstd`: robots.txt in these codings, beside gzip and deflate. zstd brings C code.
 //! * `psl`: pacing by registrable domain, with the Public Suffix List compiled in.
 //! * `testing`: a clock that tests move, and the suites that every store must pass.
 

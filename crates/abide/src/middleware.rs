@@ -354,7 +354,12 @@ pub(crate) fn reqwest_failure(error: &reqwest::Error) -> Option<Failure> {
 
 /// As reqwest asks for them when it has all its features.
 pub(crate) const CODINGS: HeaderValue =
-    HeaderValue::from_static(if cfg!(feature = "zstd") { "zstd,gzip,deflate,br" } else { "gzip,deflate,br" });
+    HeaderValue::from_static(match (cfg!(feature = "brotli"), cfg!(feature = "zstd")) {
+        (true, true) => "zstd,gzip,deflate,br",
+        (true, false) => "gzip,deflate,br",
+        (false, true) => "zstd,gzip,deflate",
+        (false, false) => "gzip,deflate",
+    });
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
 
 /// The response with its coding taken off. It keeps the length of the coded body, at which its connection
