@@ -284,6 +284,6 @@ impl Connection {
 fn provide_cryptography() {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         // Another thread may have been faster.
-        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let _ = rustls::crypto::ring::default_provider().install_default();
     }
 }

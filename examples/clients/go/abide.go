@@ -1,5 +1,4 @@
-// Package abide: http.Client{Transport: &abide.Transport{Server: "http://127.0.0.1:8410"}} asks `abide serve`
-// before each request.
+// Package abide asks `abide serve` first: http.Client{Transport: &abide.Transport{Server: "http://127.0.0.1:8410"}}.
 package abide
 
 import (

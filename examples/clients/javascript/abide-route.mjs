@@ -3,7 +3,8 @@
 //     await page.route("**/*", abideRoute());                                          // Playwright
 //     preNavigationHooks: [({ page }) => page.route("**/*", abideRoute())],            // Crawlee's PlaywrightCrawler
 //
-// Each image of a page is a request to its host, one at a time: `skip` leaves out what is not needed.
+// Each image of a page is a request to its host, one at a time: `skip` leaves out what is not needed. Redirects
+// are followed here, so the page keeps the URL that it was asked for.
 import { call } from "./abide-fetch.mjs";
 
 const TTL_MS = 120_000;

@@ -65,6 +65,14 @@ fn languages(directory: &Path) -> Vec<Language> {
         command.arg(drivers().join("crawl.mjs"));
         command
     });
+    // `npm install --prefix target/ci-node playwright-core`, and Debian's Chromium.
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/ci-node/node_modules");
+    let has_browser = modules.join("playwright-core").exists() && runs("chromium", &["--version"]);
+    let browser = has_browser.then(|| {
+        let mut command = Command::new("node");
+        command.arg(drivers().join("browse.mjs")).env("NODE_PATH", modules).env("CHROMIUM", "/usr/bin/chromium");
+        command
+    });
     let shell = runs("curl", &["--version"]).then(|| {
         let mut command = Command::new("sh");
         command.arg(drivers().join("crawl.sh")).env("CLIENTS", clients());
@@ -85,6 +93,7 @@ fn languages(directory: &Path) -> Vec<Language> {
         of("urllib", true, python_with("urllib.request", "crawl_urllib.py", "python")),
         of("httpx", true, python_with("httpx", "crawl_httpx.py", "python")),
         of("node", true, node),
+        of("browser", false, browser),
         of("shell", true, shell),
         of("go", false, go),
     ]
