@@ -124,13 +124,21 @@ pub(crate) fn scheme(text: &str) -> &str {
 
 /// A sentence without the user information of the URLs in it.
 pub(crate) fn without_user(text: &str) -> Cow<'_, str> {
-    let users = users(text.as_bytes());
+    match without_user_bytes(text.as_bytes()) {
+        Cow::Borrowed(_) => text.into(),
+        Cow::Owned(bytes) => String::from_utf8_lossy(&bytes).into_owned().into(),
+    }
+}
+
+/// The same of bytes that need not be a text.
+pub(crate) fn without_user_bytes(text: &[u8]) -> Cow<'_, [u8]> {
+    let users = users(text);
     if users.is_empty() {
         return text.into();
     }
     let ends = users.iter().map(|user| user.start).chain([text.len()]);
     let starts = [0].into_iter().chain(users.iter().map(|user| user.end));
-    starts.zip(ends).filter_map(|(start, end)| text.get(start..end)).collect::<String>().into()
+    starts.zip(ends).filter_map(|(start, end)| text.get(start..end)).flatten().copied().collect()
 }
 
 /// The same of a line whose columns are to stay as they are.

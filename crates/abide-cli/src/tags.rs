@@ -9,6 +9,7 @@ use std::time::SystemTime;
 use abide_permissions::{
     Head, HeadScanner, Permissions, Preferences, ProductToken, Provenance, ReadOptions, TagRules, Usage,
 };
+use abide_robots::Target;
 use http::HeaderName;
 use serde::{Deserialize, Serialize};
 
@@ -94,20 +95,21 @@ pub(crate) fn read_page(
     let head = html.map_or_else(Head::default, |html| {
         scan(HeadScanner::new(&options, content_type.or(stated.as_deref())), html)
     });
-    read(&options, headers, head)
+    read(&options, headers, head, None)
 }
 
 /// What the fields and the head permit, and what they ask of those who use the content: Content-Usage,
-/// Content-Signal, TDMRep.
+/// Content-Signal, TDMRep. `tdmrep`: the site's tdmrep.json, and the target in it.
 pub(crate) fn read(
     options: &ReadOptions,
     headers: &[(String, String)],
     head: Head,
+    tdmrep: Option<(&[u8], &Target<'_>)>,
 ) -> (Permissions, Preferences) {
     let fields = || headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes()));
     let permissions = Permissions::read(options, fields(), head, SystemTime::now());
     let preferences = Preferences::default().with_fields(fields()).with_page(&permissions);
-    let preferences = preferences.with_tdm(None, fields(), permissions.metas());
+    let preferences = preferences.with_tdm(tdmrep, fields(), permissions.metas());
     (permissions, preferences)
 }
 

@@ -8,6 +8,7 @@ use sha1::Sha1;
 use sha2::digest::DynDigest;
 use sha2::{Sha256, Sha384, Sha512};
 
+use crate::warc::http::{HTTP_TYPE, Message};
 use crate::warc::reader::RecordHead;
 
 /// Looks at a block as it passes.
@@ -24,12 +25,13 @@ pub(super) struct BlockCheck {
 struct Expected {
     name: &'static str,
     stated: String,
+    /// Of the bytes so far.
     found: Box<dyn DynDigest>,
 }
 
 impl BlockCheck {
     pub(super) fn of(head: &RecordHead) -> Self {
-        let is_http = head.field("Content-Type").is_some_and(|kind| kind.starts_with("application/http"));
+        let is_http = head.is_of(HTTP_TYPE);
         let has_payload = matches!(head.kind(), "request" | "response" | "resource" | "metadata");
         Self {
             kept: Vec::new(),
@@ -64,16 +66,17 @@ impl BlockCheck {
 
     /// The beginning of the block, and what is wrong with it.
     pub(super) fn end(self) -> Block {
-        let mut wrong: Vec<String> = self.block.and_then(Expected::wrong).into_iter().collect();
-        // Whether a digest counts the chunks differs from writer to writer.
-        let is_chunked = || {
-            let head = self.kept.get(..self.payload_at.unwrap_or(0)).unwrap_or_default();
-            head.to_ascii_lowercase().windows(18).any(|window| window == b"transfer-encoding:")
-        };
+        let is_whole = self.len <= self.kept.len() as u64;
+        let mut expected: Vec<Expected> = self.block.into_iter().collect();
         if let Some(payload) = self.payload.filter(|_| self.payload_at.is_some()) {
-            wrong.extend(payload.wrong().filter(|_| !is_chunked()));
+            let message = Message::read(&self.kept).filter(Message::has_transfer_coding);
+            // Whether a digest counts the chunks differs from writer to writer. Lenient: of a message that is
+            // too long to be kept, neither is looked at.
+            let is_right = message.is_some_and(|message| !is_whole || payload.is_of(&message.dechunked()));
+            expected.extend((!is_right).then_some(payload));
         }
-        Block { is_whole: self.len <= self.kept.len() as u64, bytes: self.kept, wrong }
+        let wrong = expected.into_iter().filter_map(Expected::wrong).collect();
+        Block { is_whole, bytes: self.kept, wrong }
     }
 }
 
@@ -101,22 +104,40 @@ impl Expected {
 
     fn wrong(self) -> Option<String> {
         let found = self.found.finalize();
-        let stated = self.stated.trim_end_matches('=');
-        let texts = [
-            HEXLOWER_PERMISSIVE.decode(stated.as_bytes()),
-            BASE32_NOPAD.decode(stated.to_ascii_uppercase().as_bytes()),
-            BASE64.decode(self.stated.as_bytes()),
-        ];
-        let is_it = texts.into_iter().flatten().any(|stated| stated.as_slice() == &*found);
-        (!is_it).then(|| format!("{} is not that of the bytes", self.name))
+        (!is_stated(&self.stated, &found)).then(|| format!("{} is not that of the bytes", self.name))
+    }
+
+    /// Whether it is the digest of these bytes, instead of those so far.
+    fn is_of(&self, bytes: &[u8]) -> bool {
+        let mut found = self.found.box_clone();
+        found.reset();
+        found.update(bytes);
+        is_stated(&self.stated, &found.finalize())
     }
 }
 
+/// Whether this text spells the digest: in base 16, 32 or 64.
+fn is_stated(stated: &str, digest: &[u8]) -> bool {
+    let unpadded = stated.trim_end_matches('=');
+    let read = [
+        HEXLOWER_PERMISSIVE.decode(unpadded.as_bytes()),
+        BASE32_NOPAD.decode(unpadded.to_ascii_uppercase().as_bytes()),
+        BASE64.decode(stated.as_bytes()),
+    ];
+    read.into_iter().flatten().any(|read| read == digest)
+}
+
 /// Behind the empty line that ends the head of an HTTP message, looked for from `from` on.
+/// Lenient: lines may end without a carriage return.
 fn end_of_head(bytes: &[u8], from: usize) -> Option<usize> {
-    let ends = |window: &[u8]| window == b"\r\n\r\n";
-    let at = bytes.get(from..)?.windows(4).position(ends)?;
-    Some(from + at + 4)
+    let rest = bytes.get(from..)?;
+    let line_ends = rest.iter().enumerate().filter(|(_, byte)| **byte == b'\n');
+    let mut ends = line_ends.filter_map(|(at, _)| {
+        let behind = rest.get(at + 1..)?;
+        let empty = [&b"\n"[..], b"\r\n"].into_iter().find(|empty| behind.starts_with(empty))?;
+        Some(from + at + 1 + empty.len())
+    });
+    ends.next()
 }
 
 /// As much of a page as is looked at for its head, and more than counts of a robots.txt.

@@ -10,6 +10,14 @@ use serde::Serialize;
 pub(super) struct Finding {
     pub(super) level: Level,
     pub(super) kind: Kind,
+    #[serde(flatten)]
+    pub(super) place: Place,
+    pub(super) why: String,
+}
+
+/// The record that shows it.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Place {
     pub(super) file: String,
     /// Where in the file the record begins.
     pub(super) offset: u64,
@@ -18,7 +26,6 @@ pub(super) struct Finding {
     pub(super) url: Option<String>,
     /// Its `WARC-Date`.
     pub(super) time: Option<String>,
-    pub(super) why: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

@@ -3,7 +3,6 @@
 //! Memory grows with the number of hosts, not of records: of each, the last requests and the last robots.txt
 //! are kept.
 
-use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -13,33 +12,33 @@ use abide::pacing::{PacePolicy, RETRY_AFTER_MAX, WaitRequest, wait_request};
 use abide_permissions::ProductToken;
 use abide_robots::Target;
 use http::StatusCode;
-use http::header::{LOCATION, TRANSFER_ENCODING, USER_AGENT};
+use http::header::{LOCATION, USER_AGENT};
 use url::Url;
 
+use super::agents::{Agents, Tokens};
 use super::block::Block;
-use super::finding::{Finding, Kind, Level};
-use super::pace::{Half, HostPace};
+use super::finding::{Finding, Kind, Level, Place};
+use super::pace::{Half, HostPace, Mark, Recorded};
 use super::robots::{OriginRobots, RobotsRecord, RobotsSays, TextRules};
 use super::stated::{is_read, restrictions};
 use super::time::Time;
 use crate::json;
 use crate::sanitize::public;
-use crate::warc::http::{Message, decoded};
+use crate::warc::http::{HTTP_TYPE, Message, decoded};
 use crate::warc::reader::RecordHead;
 use crate::warc::record::{digest, labelled};
 use crate::warc::{DECISION_TYPE, Decision, DecisionRule, ROBOTS_LEN_MAX, ROBOTS_TYPE, RobotsStatement};
 
 /// An audit that is under way.
 pub(super) struct Judge {
-    /// Of `--agent`: for all files.
-    agent: Option<Arc<[ProductToken]>>,
     /// Of `--delay`.
     delay: Option<Duration>,
-    files: HashMap<usize, FileAgent>,
+    agents: Agents,
     origins: HashMap<String, OriginRobots>,
     hosts: HashMap<String, HostPace>,
-    /// The origins whose robots.txt redirects to a URL.
-    redirected: HashMap<String, Vec<String>>,
+    redirected: HashMap<String, Redirected>,
+    /// Responses whose requests may follow, which say whose they are. The earliest first.
+    unjudged: VecDeque<Unjudged>,
     /// The last ones, by the record that they concern.
     decisions: VecDeque<(String, Decision)>,
     pub(super) tally: Tally,
@@ -53,12 +52,24 @@ pub(super) struct Tally {
     pub(super) notes: u64,
 }
 
-/// Whose crawl a file is of.
-#[derive(Debug, Clone)]
-struct FileAgent {
-    tokens: Arc<[ProductToken]>,
-    /// The archive itself says by which tokens robots.txt was read.
-    is_stated: bool,
+/// A URL to which robots.txt files redirect.
+#[derive(Debug, Default)]
+struct Redirected {
+    /// Of those files.
+    origins: Vec<String>,
+    /// How many requests for it are for them: one, and its repetition.
+    left: u8,
+}
+
+/// A request that was not judged yet by the rules.
+struct Unjudged {
+    file: usize,
+    /// Of its record.
+    id: u64,
+    place: Place,
+    url: Url,
+    origin: String,
+    at: Time,
 }
 
 /// A record that is looked at.
@@ -76,6 +87,7 @@ struct Exchange<'a> {
     origin: String,
     host: String,
     id: &'a str,
+    concurrent: Vec<u64>,
     message: Message<'a>,
 }
 
@@ -88,12 +100,12 @@ fn fault(kind: Kind, why: String) -> (Level, Kind, String) {
 impl Judge {
     pub(super) fn new(agent: Option<Vec<ProductToken>>, delay: Option<Duration>) -> Self {
         Self {
-            agent: agent.map(Arc::from),
             delay,
-            files: HashMap::new(),
+            agents: Agents::new(agent),
             origins: HashMap::new(),
             hosts: HashMap::new(),
             redirected: HashMap::new(),
+            unjudged: VecDeque::new(),
             decisions: VecDeque::new(),
             tally: Tally::default(),
         }
@@ -114,29 +126,56 @@ impl Judge {
             Ok(more) => found.extend(more),
             Err(why) => found.push(fault(Kind::BrokenRecord, why)),
         }
-        let findings: Vec<Finding> = found.into_iter().map(|found| finding(record, found)).collect();
+        let mut findings = Vec::new();
+        if self.unjudged.len() > UNJUDGED_MAX
+            && let Some(earliest) = self.unjudged.pop_front()
+        {
+            findings = self.judged_late(earliest);
+        }
+        if !found.is_empty() {
+            let place = Place::of(record);
+            findings.extend(found.into_iter().map(|found| place.finding(found)));
+        }
+        self.count(&findings);
+        findings
+    }
+
+    /// What is left to say when there is no further record.
+    pub(super) fn end(&mut self) -> Vec<Finding> {
+        let left = std::mem::take(&mut self.unjudged);
+        let findings: Vec<Finding> = left.into_iter().flat_map(|left| self.judged_late(left)).collect();
+        self.count(&findings);
+        findings
+    }
+
+    fn count(&mut self, findings: &[Finding]) {
         let notes = findings.iter().filter(|finding| finding.level == Level::Note).count();
         self.tally.notes += notes as u64;
         self.tally.findings += (findings.len() - notes) as u64;
-        findings
+    }
+
+    /// A response whose request is not in the archive.
+    fn judged_late(&mut self, request: Unjudged) -> Vec<Finding> {
+        let tokens = self.agents.tokens(request.file);
+        let found = self.allowed(&tokens, &request.origin, &request.url, request.at);
+        found.into_iter().map(|found| request.place.finding(found)).collect()
     }
 
     /// # Errors
     /// A sentence, if the record is broken.
     fn read(&mut self, record: &Record<'_>) -> Result<Found, String> {
         let head = record.head;
-        let content_type = head.field("Content-Type").unwrap_or_default();
         match head.kind() {
-            "warcinfo" => self.info(record),
-            "metadata" if content_type == DECISION_TYPE => return self.decision(record),
-            "metadata" if content_type == ROBOTS_TYPE => self.robots_statement(record)?,
+            "warcinfo" => self.agents.info(record.file, &String::from_utf8_lossy(&record.block.bytes)),
+            "metadata" if head.is_of(DECISION_TYPE) => return self.decision(record),
+            "metadata" if head.is_of(ROBOTS_TYPE) => self.robots_statement(record)?,
             "resource" if head.target().is_some_and(is_robots_txt) => self.robots_resource(record)?,
-            "request" if content_type.starts_with("application/http") => {
+            "request" if head.is_of(HTTP_TYPE) => {
                 return Ok(exchange(record)?
                     .map(|exchange| self.request(record, &exchange))
                     .unwrap_or_default());
             }
-            "response" | "revisit" if content_type.starts_with("application/http") => {
+            "response" | "revisit" if head.is_of(HTTP_TYPE) => {
                 let Some(exchange) = exchange(record)? else { return Ok(Vec::new()) };
                 return Ok(self.response(record, &exchange));
             }
@@ -146,46 +185,31 @@ impl Judge {
         Ok(Vec::new())
     }
 
-    /// The name of the crawler, if the file says it.
-    fn info(&mut self, record: &Record<'_>) {
-        let text = String::from_utf8_lossy(&record.block.bytes);
-        let field = |name: &str| {
-            let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-            let found = lines.find(|(key, _)| key.trim().eq_ignore_ascii_case(name));
-            found.map(|(_, value)| value.trim().to_owned())
-        };
-        if let Some(chain) = field("abide-agent") {
-            let tokens = chain.split(',').filter_map(|token| ProductToken::lenient(token).ok()).collect();
-            self.files.insert(record.file, FileAgent { tokens, is_stated: true });
-        } else if let Some(agent) = field("http-header-user-agent") {
-            self.files.insert(record.file, FileAgent { tokens: first_product(&agent), is_stated: false });
-        }
-    }
-
-    /// The tokens by which a request of a file is judged.
-    fn tokens(&self, file: usize) -> Arc<[ProductToken]> {
-        let of_file = || self.files.get(&file).map(|agent| Arc::clone(&agent.tokens));
-        self.agent.clone().or_else(of_file).unwrap_or_else(|| Arc::from([]))
-    }
-
     fn request(&mut self, record: &Record<'_>, exchange: &Exchange<'_>) -> Found {
         let agent = exchange.message.fields.get(USER_AGENT).and_then(|agent| agent.to_str().ok());
-        if let Some(agent) = agent {
-            let known = self.files.get(&record.file);
-            let tokens = || first_product(agent);
-            if known.is_none_or(|known| !known.is_stated && known.tokens != tokens()) {
-                self.files.insert(record.file, FileAgent { tokens: tokens(), is_stated: false });
+        let tokens = self.agents.request(record.file, agent);
+        match self.sent(record, exchange, Half::Request) {
+            Sent::First { mut found, is_for_robots } => {
+                if !is_for_robots {
+                    found.extend(self.allowed(&tokens, &exchange.origin, &exchange.url, exchange.at));
+                }
+                found
+            }
+            Sent::Second(first) => {
+                let place = self.unjudged.iter().position(|unjudged| unjudged.id == first);
+                let unjudged = place.and_then(|place| self.unjudged.remove(place));
+                let judged =
+                    unjudged.and_then(|first| self.allowed(&tokens, &first.origin, &first.url, first.at));
+                judged.into_iter().collect()
             }
         }
-        self.sent(record, exchange, Half::Request)
     }
 
-    /// One half of an exchange: whether it was allowed, and not too soon.
-    fn sent(&mut self, record: &Record<'_>, exchange: &Exchange<'_>, half: Half) -> Found {
-        let tokens = self.tokens(record.file);
+    /// One half of an exchange: whether its request was too soon.
+    fn sent(&mut self, record: &Record<'_>, exchange: &Exchange<'_>, half: Half) -> Sent {
+        let tokens = self.agents.tokens(record.file);
         let robots = self.origins.entry(exchange.origin.clone()).or_default();
-        let in_force = robots.at(exchange.at);
-        let crawl_delay = match in_force {
+        let crawl_delay = match robots.at(exchange.at) {
             Some(RobotsSays::Rules(text)) => text.rules(&tokens).crawl_delay(),
             _ => None,
         };
@@ -194,55 +218,89 @@ impl Judge {
             (Some(delay), None) | (None, Some(delay)) => delay,
             (None, None) => PacePolicy::DELAY,
         };
-        let host = self.hosts.entry(exchange.host.clone()).or_default();
-        let Some(impolite) = host.record(half, exchange.at, hash(exchange.url.as_str()), delay) else {
-            return Vec::new();
+        let url = exchange.url.as_str();
+        let mark = Mark {
+            half,
+            at: exchange.at,
+            url: hash(url),
+            id: hash(exchange.id),
+            concurrent: exchange.concurrent.clone(),
+        };
+        let impolite = match self.host(&exchange.host).record(mark, delay) {
+            Recorded::First(impolite) => impolite,
+            Recorded::Second(first) => return Sent::Second(first),
         };
         self.tally.requests += 1;
         let delay = impolite.delay.map(|why| fault(Kind::ShortDelay, why));
         let wait = impolite.wait.map(|why| fault(Kind::IgnoredWait, why));
-        let mut found: Found = delay.into_iter().chain(wait).collect();
         // Also where a robots.txt redirects to, which is requested for it.
-        let is_for_robots = || self.redirected.contains_key(exchange.url.as_str());
-        if is_robots_txt(exchange.url.as_str()) || is_for_robots() {
-            return found;
+        let redirected = self.redirected.get_mut(url).filter(|redirected| redirected.left > 0);
+        let is_for_robots = is_robots_txt(url) || redirected.is_some();
+        if let Some(redirected) = redirected {
+            redirected.left -= 1;
         }
-        let target = Target::of(&exchange.url);
+        Sent::First { found: delay.into_iter().chain(wait).collect(), is_for_robots }
+    }
+
+    /// Whether robots.txt allowed a request.
+    fn allowed(
+        &mut self,
+        tokens: &Tokens,
+        origin: &str,
+        url: &Url,
+        at: Time,
+    ) -> Option<(Level, Kind, String)> {
+        let robots = self.origins.entry(origin.to_owned()).or_default();
         let is_reported = robots.is_reported;
-        match robots.at(exchange.at) {
-            None if is_reported => {}
+        match robots.at(at) {
+            None if is_reported => None,
             None => {
                 robots.is_reported = true;
-                let why =
-                    format!("no robots.txt of {} is in the archive before this request", exchange.origin);
-                found.push(fault(Kind::NoRobots, why));
+                let why = format!("no robots.txt of {origin} is in the archive before this request");
+                Some(fault(Kind::NoRobots, why))
             }
             Some(RobotsSays::Unreachable(why)) => {
                 let why = format!("everything is disallowed while robots.txt cannot be fetched: {why}");
-                found.push(fault(Kind::Disallowed, why));
+                Some(fault(Kind::Disallowed, why))
             }
             Some(says) => {
-                let verdict = says.verdict(&tokens, &target).filter(|verdict| !verdict.is_allowed());
-                found.extend(verdict.map(|verdict| fault(Kind::Disallowed, verdict.to_string())));
+                let verdict = says.verdict(tokens, &Target::of(url)).filter(|verdict| !verdict.is_allowed());
+                verdict.map(|verdict| fault(Kind::Disallowed, verdict.to_string()))
             }
         }
-        found
     }
 
     fn response(&mut self, record: &Record<'_>, exchange: &Exchange<'_>) -> Found {
-        let mut found = self.sent(record, exchange, Half::Response);
+        let mut found = match self.sent(record, exchange, Half::Response) {
+            Sent::First { found, is_for_robots: false } => {
+                self.unjudged.push_back(Unjudged {
+                    file: record.file,
+                    id: hash(exchange.id),
+                    place: Place::of(record),
+                    url: exchange.url.clone(),
+                    origin: exchange.origin.clone(),
+                    at: exchange.at,
+                });
+                found
+            }
+            Sent::First { found, .. } => found,
+            Sent::Second(_) => Found::new(),
+        };
         let Some(status) = exchange.message.status.and_then(|status| StatusCode::from_u16(status).ok())
         else {
             return found;
         };
         self.asked_to_wait(exchange, status);
-        let mut origins = self.redirected.remove(exchange.url.as_str()).unwrap_or_default();
+        let redirected = self.redirected.remove(exchange.url.as_str());
+        let mut origins = redirected.map(|redirected| redirected.origins).unwrap_or_default();
         if is_robots_txt(exchange.url.as_str()) {
             origins.push(exchange.origin.clone());
         }
         if !origins.is_empty() {
             self.robots_response(record, exchange, status, origins);
-        } else if record.head.kind() == "response" && status.is_success() && !is_of_site(&exchange.url) {
+        } else if is_tdmrep(&exchange.url) {
+            self.tdmrep(exchange, status);
+        } else if status.is_success() {
             found.extend(self.stated(record, exchange));
         }
         found
@@ -289,15 +347,18 @@ impl Judge {
         status: StatusCode,
         origins: Vec<String>,
     ) {
-        if record.head.kind() == "revisit" {
+        // Some writers have no revisits.
+        if record.head.kind() == "revisit" || status == StatusCode::NOT_MODIFIED {
             return self.robots_revisit(record, exchange, &origins);
         }
         let message = &exchange.message;
         let says = match status.as_u16() {
             200..=299 => {
-                let body = dechunked(message);
+                let body = message.dechunked();
                 match decoded(&message.fields, &body, ROBOTS_LEN_MAX) {
-                    Ok(text) => RobotsSays::Rules(Box::new(TextRules::new(&text, &self.tokens(record.file)))),
+                    Ok(text) => {
+                        RobotsSays::Rules(Box::new(TextRules::new(&text, &self.agents.tokens(record.file))))
+                    }
                     Err(why) => RobotsSays::Unreachable(why),
                 }
             }
@@ -306,7 +367,9 @@ impl Judge {
                     if self.redirected.len() >= REDIRECTED_MAX {
                         self.redirected.clear();
                     }
-                    self.redirected.entry(target.into()).or_default().extend(origins);
+                    let redirected = self.redirected.entry(target.into()).or_default();
+                    redirected.left = 2;
+                    redirected.origins.extend(origins);
                     return;
                 }
                 None => {
@@ -320,27 +383,45 @@ impl Judge {
         let digest = payload_digest(record, message.body);
         for origin in origins {
             let (id, digest, says) = (exchange.id.to_owned(), digest.clone(), says.clone());
-            self.origins.entry(origin).or_default().add(RobotsRecord { id, at: exchange.at, digest, says });
+            let stated_digest = stated_digest(record);
+            let known = RobotsRecord { id, at: exchange.at, digest, stated_digest, says };
+            self.origins.entry(origin).or_default().add(known);
         }
     }
 
     /// It has not changed, or is the same as that of another origin.
     fn robots_revisit(&mut self, record: &Record<'_>, exchange: &Exchange<'_>, origins: &[String]) {
+        let (refers_to, stated) = (record.head.field("WARC-Refers-To"), stated_digest(record));
         let other = record.head.field("WARC-Refers-To-Target-URI").and_then(|url| Url::parse(url).ok());
         let other = other.map(|url| url.origin().ascii_serialization());
-        let says = other.and_then(|other| self.origins.get_mut(&other)?.at(exchange.at).cloned());
+        let again = |origins: &HashMap<String, OriginRobots>, origin: &String| {
+            origins.get(origin)?.again(refers_to, stated.as_deref())
+        };
         for origin in origins {
-            let robots = self.origins.entry(origin.clone()).or_default();
-            let known = robots.at(exchange.at).cloned();
-            if let Some(says) = known.or_else(|| says.clone()) {
-                let digest = record.head.field("WARC-Payload-Digest").unwrap_or_default().to_owned();
-                robots.add(RobotsRecord { id: exchange.id.to_owned(), at: exchange.at, digest, says });
+            let says = again(&self.origins, origin);
+            let says = says.or_else(|| other.as_ref().and_then(|other| again(&self.origins, other)));
+            if let Some(says) = says {
+                let (digest, stated_digest) = (stated.clone().unwrap_or_default(), stated.clone());
+                let known =
+                    RobotsRecord { id: exchange.id.to_owned(), at: exchange.at, digest, stated_digest, says };
+                self.origins.entry(origin.clone()).or_default().add(known);
             }
         }
     }
 
+    /// The site's statement on text and data mining. What cannot be fetched changes nothing.
+    fn tdmrep(&mut self, exchange: &Exchange<'_>, status: StatusCode) {
+        let message = &exchange.message;
+        let json = match status.as_u16() {
+            200..=299 => decoded(&message.fields, &message.dechunked(), PAGE_LEN_MAX).ok().map(Arc::from),
+            400..=499 => None,
+            _ => return,
+        };
+        self.origins.entry(exchange.origin.clone()).or_default().tdmrep = json;
+    }
+
     fn robots_resource(&mut self, record: &Record<'_>) -> Result<(), String> {
-        let text = TextRules::new(&record.block.bytes, &self.tokens(record.file));
+        let text = TextRules::new(&record.block.bytes, &self.agents.tokens(record.file));
         self.robots_record(record, RobotsSays::Rules(Box::new(text)))
     }
 
@@ -362,7 +443,7 @@ impl Judge {
         let id = record.head.field("WARC-Record-ID").unwrap_or_default().to_owned();
         let digest = payload_digest(record, &record.block.bytes);
         let robots = self.origins.entry(url.origin().ascii_serialization()).or_default();
-        robots.add(RobotsRecord { id, at, digest, says });
+        robots.add(RobotsRecord { id, at, digest, stated_digest: stated_digest(record), says });
         Ok(())
     }
 
@@ -381,7 +462,7 @@ impl Judge {
     }
 
     fn contradictions(&mut self, record: &Record<'_>, decision: &Decision) -> Result<Option<String>, String> {
-        let (url, tokens) = (target(record.head)?, self.tokens(record.file));
+        let (url, tokens) = (target(record.head)?, self.agents.tokens(record.file));
         let Some(stated) = &decision.verdict else { return Ok(None) };
         if decision.outcome == "fetched" && stated.allowed == Some(false) {
             return Ok(Some("it says that a URL was fetched which robots.txt disallows".to_owned()));
@@ -424,18 +505,21 @@ impl Judge {
     /// What a page that was kept states: a note if its decision says so, too.
     fn stated(&mut self, record: &Record<'_>, exchange: &Exchange<'_>) -> Found {
         let message = &exchange.message;
-        if message.body.is_empty() {
+        // Of a revisit, the page was kept before.
+        if message.body.is_empty() && record.head.kind() == "response" {
             return Vec::new();
         }
-        let tokens = self.tokens(record.file);
+        let tokens = self.agents.tokens(record.file);
         // What cannot be decoded is not a page that can be used.
-        let body = decoded(&message.fields, &dechunked(message), PAGE_LEN_MAX).unwrap_or_default();
-        let says = self.origins.get_mut(&exchange.origin).and_then(|robots| robots.at(exchange.at));
-        let text = match says {
+        let body = decoded(&message.fields, &message.dechunked(), PAGE_LEN_MAX).unwrap_or_default();
+        let robots = self.origins.entry(exchange.origin.clone()).or_default();
+        let tdmrep = robots.tdmrep.clone();
+        let text = match robots.at(exchange.at) {
             Some(RobotsSays::Rules(text)) => Some(&mut **text),
             _ => None,
         };
-        let found = restrictions(&tokens, message, &body, text, &Target::of(&exchange.url));
+        let target = Target::of(&exchange.url);
+        let found = restrictions(&tokens, message, &body, text, tdmrep.as_deref(), &target);
         let decision = self.decisions.iter().rev().find(|(concerned, _)| concerned == exchange.id);
         let words = found.into_iter().map(|restriction| {
             let is_known = decision.is_some_and(|(_, decision)| is_read(&restriction, decision));
@@ -450,18 +534,33 @@ impl Judge {
     }
 }
 
-fn finding(record: &Record<'_>, (level, kind, why): (Level, Kind, String)) -> Finding {
-    let text = |name| record.head.field(name).map(str::to_owned);
-    Finding {
-        level,
-        kind,
-        file: record.name.to_owned(),
-        offset: record.head.offset,
-        record: text("WARC-Record-ID"),
-        url: record.head.target().map(|url| public(url).into_owned()),
-        time: text("WARC-Date"),
-        why,
+impl Place {
+    fn of(record: &Record<'_>) -> Self {
+        let text = |name| record.head.field(name).map(str::to_owned);
+        Self {
+            file: record.name.to_owned(),
+            offset: record.head.offset,
+            record: text("WARC-Record-ID"),
+            url: record.head.target().map(|url| public(url).into_owned()),
+            time: text("WARC-Date"),
+        }
     }
+
+    fn finding(&self, (level, kind, why): (Level, Kind, String)) -> Finding {
+        Finding { level, kind, place: self.clone(), why }
+    }
+}
+
+/// What a record of an exchange is.
+enum Sent {
+    /// The first of its exchange, and what is wrong with when it was sent.
+    First {
+        found: Found,
+        /// It is no page.
+        is_for_robots: bool,
+    },
+    /// It belongs to this record.
+    Second(u64),
 }
 
 /// `None`: it is of no concern here, such as a name that was looked up.
@@ -472,7 +571,9 @@ fn exchange<'a>(record: &Record<'a>) -> Result<Option<Exchange<'a>>, String> {
     let message = Message::read(&record.block.bytes);
     let message = message.ok_or("expected an HTTP message in the block")?;
     let id = head.field("WARC-Record-ID").ok_or("the record has no WARC-Record-ID")?;
-    Ok(Some(Exchange { origin: url.origin().ascii_serialization(), host, url, at, id, message }))
+    let concurrent = head.fields_named("WARC-Concurrent-To").map(hash).collect();
+    let origin = url.origin().ascii_serialization();
+    Ok(Some(Exchange { origin, host, url, at, id, concurrent, message }))
 }
 
 fn target(head: &RecordHead) -> Result<Url, String> {
@@ -501,8 +602,11 @@ fn is_robots_txt(url: &str) -> bool {
     Url::parse(url).is_ok_and(|url| url.path() == "/robots.txt" && url.query().is_none())
 }
 
-/// A file about the site, and no page of it.
-fn is_of_site(url: &Url) -> bool {
+fn stated_digest(record: &Record<'_>) -> Option<String> {
+    record.head.field("WARC-Payload-Digest").map(str::to_owned)
+}
+
+fn is_tdmrep(url: &Url) -> bool {
     url.path() == "/.well-known/tdmrep.json"
 }
 
@@ -511,37 +615,6 @@ fn location(exchange: &Exchange<'_>) -> Option<Url> {
     let mut url = exchange.url.join(&String::from_utf8_lossy(text.as_bytes())).ok()?;
     url.set_fragment(None);
     Some(url)
-}
-
-/// `ExampleBot` of `ExampleBot/1.0 (+https://example.com/bot)`.
-fn first_product(agent: &str) -> Arc<[ProductToken]> {
-    let first = agent.split(|letter: char| letter == '/' || letter.is_whitespace()).next();
-    first.and_then(|first| ProductToken::lenient(first).ok()).into_iter().collect()
-}
-
-/// The body without its transfer coding, if the archive has it with it. Writers differ there, whatever the
-/// field says.
-fn dechunked<'a>(message: &Message<'a>) -> Cow<'a, [u8]> {
-    if !message.fields.contains_key(TRANSFER_ENCODING) {
-        return message.body.into();
-    }
-    let (mut rest, mut body) = (message.body, Vec::new());
-    while let Some(end) = rest.windows(2).position(|window| window == b"\r\n") {
-        let (size, behind) = rest.split_at(end);
-        let size = size.split(|byte| *byte == b';').next().unwrap_or_default();
-        let size =
-            std::str::from_utf8(size).ok().and_then(|size| usize::from_str_radix(size.trim(), 16).ok());
-        let Some(size) = size else { break };
-        let data = behind.get(2..).unwrap_or_default();
-        body.extend_from_slice(data.get(..size).unwrap_or(data));
-        // The line end behind the data.
-        rest = data.get(size.saturating_add(2)..).unwrap_or_default();
-        if size == 0 {
-            return body.into();
-        }
-    }
-    // Cut within a chunk, or not chunked at all.
-    if body.is_empty() { message.body.into() } else { body.into() }
 }
 
 fn hash(text: &str) -> u64 {
@@ -554,6 +627,8 @@ fn hash(text: &str) -> u64 {
 const THROTTLE: Duration = Duration::from_secs(10);
 /// Decisions stand right before their responses.
 const DECISIONS_MAX: usize = 64;
+/// A writer that puts responses first has their requests right behind them.
+const UNJUDGED_MAX: usize = 64;
 /// Redirects of robots.txt that were not followed yet.
 const REDIRECTED_MAX: usize = 10_000;
 /// As much of a page as is looked at for its head.

@@ -7,6 +7,7 @@
 //!                                                          └▶ stated: restrictions on what was kept
 //! ```
 
+mod agents;
 mod block;
 mod files;
 mod finding;
@@ -64,6 +65,9 @@ pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<Status> {
             show(&finding, args)?;
         }
     }
+    for finding in judge.end() {
+        show(&finding, args)?;
+    }
     // What was found comes before its sum, also where both go to one file.
     style::flush()?;
     summarise(&judge);
@@ -82,8 +86,8 @@ fn show(finding: &Finding, args: &AuditArgs) -> anyhow::Result<()> {
         Level::Finding => (finding.kind.as_str(), style::BAD),
         Level::Note => ("note", style::WAIT),
     };
-    let place = format!("{}:{}: ", finding.file, finding.offset);
-    let url = finding.url.as_deref().map(|url| format!(": {}", cut(url))).unwrap_or_default();
+    let place = format!("{}:{}: ", finding.place.file, finding.place.offset);
+    let url = finding.place.url.as_deref().map(|url| format!(": {}", cut(url))).unwrap_or_default();
     let why = format!("{url}: {}", finding.why);
     Ok(style::say(&[(PLAIN, place.as_str()), (style, mark), (PLAIN, why.as_str())])?)
 }

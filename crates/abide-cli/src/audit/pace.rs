@@ -17,11 +17,33 @@ pub(super) struct HostPace {
     hop: Option<(u64, Wait)>,
 }
 
+/// A record of a request or of its response. Texts are hashed.
+#[derive(Debug)]
+pub(super) struct Mark {
+    pub(super) half: Half,
+    pub(super) at: Time,
+    pub(super) url: u64,
+    pub(super) id: u64,
+    /// The records that it names as of the same exchange.
+    pub(super) concurrent: Vec<u64>,
+}
+
+/// What a record is of.
+pub(super) enum Recorded {
+    /// The first of its exchange.
+    First(Impolite),
+    /// The other half of an exchange, whose first record is this.
+    Second(u64),
+}
+
 /// One request. Its two records may come in either order.
 #[derive(Debug)]
 struct Sent {
     at: Time,
     url: u64,
+    /// Of its first record.
+    id: u64,
+    concurrent: Vec<u64>,
     has_request: bool,
     has_response: bool,
     /// It repeats one that got no response.
@@ -50,20 +72,15 @@ pub(super) struct Impolite {
 }
 
 impl HostPace {
-    /// A record of a request or of its response. `None` if it belongs to a request that is known.
-    pub(super) fn record(&mut self, half: Half, at: Time, url: u64, delay: Duration) -> Option<Impolite> {
-        let is_missing = |sent: &&mut Sent| match half {
-            Half::Request => !sent.has_request,
-            Half::Response => !sent.has_response,
-        };
-        let known = self.sent.iter_mut().rev().find(|sent| sent.url == url);
-        if let Some(sent) = known.filter(is_missing) {
-            match half {
-                Half::Request => sent.has_request = true,
+    pub(super) fn record(&mut self, mark: Mark, delay: Duration) -> Recorded {
+        if let Some(sent) = self.other_half(&mark) {
+            match mark.half {
+                Half::Request => (sent.at, sent.has_request) = (mark.at, true),
                 Half::Response => sent.has_response = true,
             }
-            return None;
+            return Recorded::Second(sent.id);
         }
+        let Mark { half, at, url, id, concurrent } = mark;
         // What comes later may be for another reason, such as a link.
         let hop = self.hop.take().filter(|(hop, _)| *hop == url).map(|(_, wait)| wait);
         let wait = self.ignored_wait(at, hop);
@@ -74,8 +91,29 @@ impl HostPace {
         if self.sent.len() == SENT_MAX {
             self.sent.pop_front();
         }
-        self.sent.push_back(Sent { at, url, has_request, has_response, is_repeat });
-        Some(impolite)
+        self.sent.push_back(Sent { at, url, id, concurrent, has_request, has_response, is_repeat });
+        Recorded::First(impolite)
+    }
+
+    /// The exchange that lacks this record: one that either names, else the last for its URL, if no response
+    /// comes before its request then.
+    fn other_half(&mut self, mark: &Mark) -> Option<&mut Sent> {
+        let is_missing = |sent: &Sent| match mark.half {
+            Half::Request => !sent.has_request,
+            Half::Response => !sent.has_response,
+        };
+        let is_named = |sent: &Sent| mark.concurrent.contains(&sent.id) || sent.concurrent.contains(&mark.id);
+        let is_in_order = |sent: &Sent| match mark.half {
+            Half::Request => !sent.at.is_before(mark.at),
+            Half::Response => !mark.at.is_before(sent.at),
+        };
+        let named = self.sent.iter().rposition(|sent| is_missing(sent) && is_named(sent));
+        let last = || {
+            let place = self.sent.iter().rposition(|sent| sent.url == mark.url)?;
+            self.sent.get(place).filter(|sent| is_missing(sent) && is_in_order(sent)).map(|_| place)
+        };
+        let place = named.or_else(last)?;
+        self.sent.get_mut(place)
     }
 
     /// Files of several writers need not be in the order of time: the nearest of the last requests counts.

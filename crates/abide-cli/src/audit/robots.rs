@@ -15,6 +15,8 @@ use super::time::Time;
 #[derive(Debug, Default)]
 pub(super) struct OriginRobots {
     records: VecDeque<RobotsRecord>,
+    /// Its `/.well-known/tdmrep.json`.
+    pub(super) tdmrep: Option<Arc<[u8]>>,
     /// A request without one before it was reported.
     pub(super) is_reported: bool,
 }
@@ -25,6 +27,8 @@ pub(super) struct RobotsRecord {
     pub(super) at: Time,
     /// Of its payload, as `sha256:` writes it.
     pub(super) digest: String,
+    /// The same as the record has it.
+    pub(super) stated_digest: Option<String>,
     pub(super) says: RobotsSays,
 }
 
@@ -92,6 +96,19 @@ impl OriginRobots {
 
     pub(super) fn find(&mut self, id: &str) -> Option<&mut RobotsRecord> {
         self.records.iter_mut().rev().find(|record| record.id == id)
+    }
+
+    /// What an earlier record said, by its own name or the digest of its payload; else the last text.
+    pub(super) fn again(&self, record: Option<&str>, digest: Option<&str>) -> Option<RobotsSays> {
+        let is_named = |known: &&RobotsRecord| {
+            record == Some(known.id.as_str())
+                || digest.is_some()
+                    && (digest == known.stated_digest.as_deref() || digest == Some(&known.digest))
+        };
+        let is_text = |known: &&RobotsRecord| matches!(known.says, RobotsSays::Rules(_));
+        let mut texts = self.records.iter().rev().filter(is_text);
+        let known = texts.clone().find(is_named).or_else(|| texts.next())?;
+        Some(known.says.clone())
     }
 
     /// What applies at a time; `None` if nothing was known then.

@@ -20,12 +20,14 @@ pub(super) struct Restriction {
     pub(super) source: String,
 }
 
-/// The restrictions of a page. `body` has no coding; `robots` are the rules that apply.
+/// The restrictions of a page. `body` has no coding; `robots` are the rules that apply, and `tdmrep` is
+/// the tdmrep.json of the site.
 pub(super) fn restrictions(
     tokens: &Arc<[ProductToken]>,
     message: &Message<'_>,
     body: &[u8],
     robots: Option<&mut TextRules>,
+    tdmrep: Option<&[u8]>,
     target: &Target<'_>,
 ) -> Vec<Restriction> {
     let fields = message.fields.iter();
@@ -34,7 +36,7 @@ pub(super) fn restrictions(
         .collect();
     let options = ReadOptions::for_tokens(tokens.to_vec());
     let head = tags::scan(HeadScanner::new(&options, tags::content_type(&fields).as_deref()), body);
-    let (permissions, preferences) = tags::read(&options, &fields, head);
+    let (permissions, preferences) = tags::read(&options, &fields, head, tdmrep.map(|json| (json, target)));
     let rules = permissions.statements().iter().flat_map(|(source, rules)| {
         let named = RULES.into_iter().filter(|name| rules.states(name));
         named.map(|name| Restriction { name: name.to_owned(), source: source.to_string() })

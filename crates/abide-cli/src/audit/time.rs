@@ -1,7 +1,7 @@
 //! `WARC-Date`: when a request began, as exactly as its writer knew.
 //!
-//! WARC/1.0 has whole seconds, and WARC/1.1 fractions: what a coarse date leaves open is never held
-//! against a crawler.
+//! WARC/1.0 has whole seconds, and WARC/1.1 fractions, or less than seconds: what a coarse date leaves open is
+//! never held against a crawler.
 
 use std::time::Duration;
 
@@ -13,24 +13,25 @@ use abide_permissions::UnavailableAfter;
 pub(super) struct Time {
     /// Since 1970.
     micros: i64,
-    /// Whole seconds, as WARC/1.0 has them.
-    is_coarse: bool,
+    /// The same of what it leaves open: a second, if it has whole seconds.
+    doubt: i64,
 }
 
 impl Time {
-    /// `2026-11-21T00:31:50Z`, with up to nine digits of a second.
+    /// `2026-11-21T00:31:50Z`, with up to nine digits of a second, or cut behind any of its parts.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
-        let rest = text.strip_suffix('Z')?;
-        let (seconds, fraction) = rest.split_once('.').unwrap_or((rest, ""));
-        if !(fraction.len() <= 9 && fraction.bytes().all(|digit| digit.is_ascii_digit())) {
+        let form = FORMS.iter().find(|form| form.len == text.strip_suffix('Z').unwrap_or(text).len());
+        if let Some(Form { rest, doubt, .. }) = form.filter(|form| text.ends_with('Z') == form.has_time) {
+            let micros = seconds(&format!("{}{rest}", text.trim_end_matches('Z')))?.checked_mul(SECOND)?;
+            return Some(Self { micros, doubt: *doubt });
+        }
+        let (whole, fraction) = text.strip_suffix('Z')?.split_once('.')?;
+        if !(1..=9).contains(&fraction.len()) || !fraction.bytes().all(|digit| digit.is_ascii_digit()) {
             return None;
         }
-        let is_date_and_time = seconds.len() == 19 && seconds.as_bytes().get(10) == Some(&b'T');
-        let seconds = UnavailableAfter::parse(&format!("{seconds}Z")).filter(|_| is_date_and_time)?;
         let micros: i64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
-        let micros = seconds.unix_seconds().checked_mul(1_000_000)?.checked_add(micros)?;
-        Some(Self { micros, is_coarse: fraction.is_empty() })
+        Some(Self { micros: seconds(whole)?.checked_mul(SECOND)?.checked_add(micros)?, doubt: 0 })
     }
 
     pub(super) fn wall(self) -> WallMillis {
@@ -44,22 +45,48 @@ impl Time {
 
     /// How long after `earlier` this was at most: of dates in whole seconds, up to a second more.
     pub(super) fn since_at_most(self, earlier: Self) -> Duration {
-        let micros = u64::try_from(self.micros - earlier.micros).unwrap_or(0);
-        let doubt = if self.is_coarse || earlier.is_coarse { Duration::from_secs(1) } else { Duration::ZERO };
-        Duration::from_micros(micros) + doubt
+        let between = self.micros.saturating_sub(earlier.micros).max(0);
+        Duration::from_micros(between.saturating_add(self.doubt.max(earlier.doubt)).unsigned_abs())
     }
 
     /// By how much this is certainly too early for what was to begin `wait` after `from`.
     pub(super) fn is_within(self, from: Self, wait: Duration) -> bool {
         let most = self.since_at_most(from);
-        // The doubt is up to a second, and less than that.
-        most < wait || most == wait && (self.is_coarse || from.is_coarse)
+        // What is left open is less than the doubt.
+        most < wait || most == wait && self.doubt.max(from.doubt) > 0
     }
 
     pub(super) fn is_before(self, other: Self) -> bool {
         self.micros < other.micros
     }
 }
+
+/// Seconds since 1970 of a date and time in whole seconds, without its `Z`.
+fn seconds(text: &str) -> Option<i64> {
+    let is_date_and_time = text.len() == 19 && text.as_bytes().get(10) == Some(&b'T');
+    let time = UnavailableAfter::parse(&format!("{text}Z")).filter(|_| is_date_and_time)?;
+    Some(time.unix_seconds())
+}
+
+/// A date as W3C's note on ISO 8601 allows it, to which ISO 28500:2017 refers.
+struct Form {
+    len: usize,
+    has_time: bool,
+    /// What it lacks.
+    rest: &'static str,
+    /// What that leaves open at most, in microseconds.
+    doubt: i64,
+}
+
+const SECOND: i64 = 1_000_000;
+const DAY: i64 = 86_400 * SECOND;
+const FORMS: [Form; 5] = [
+    Form { len: 19, has_time: true, rest: "", doubt: SECOND },
+    Form { len: 16, has_time: true, rest: ":00", doubt: 60 * SECOND },
+    Form { len: 10, has_time: false, rest: "T00:00:00", doubt: DAY },
+    Form { len: 7, has_time: false, rest: "-01T00:00:00", doubt: 31 * DAY },
+    Form { len: 4, has_time: false, rest: "-01-01T00:00:00", doubt: 366 * DAY },
+];
 
 #[cfg(test)]
 mod tests {
@@ -74,7 +101,28 @@ mod tests {
         assert!(at("50").is_within(at("50"), second), "less than a second, whatever the fractions were");
         assert!(!at("51").is_within(at("50"), second));
         assert!(!at("51").is_within(at("50.5"), second));
-        assert_eq!(Time::parse("2026-11-21T00:31:50.5"), None);
-        assert_eq!(Time::parse("2026-11-21"), None);
+        for bad in [
+            "2026-11-21T00:31:50.5",
+            "2026-11-21T00:31:50.Z",
+            "2026-11-21Z",
+            "2026-11-21T00:31",
+            "21-11-2026",
+            "",
+        ] {
+            assert_eq!(Time::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_date_may_be_cut_behind_any_part() {
+        let exact = Time::parse("2026-11-21T00:31:50.5Z").unwrap();
+        let minute = Duration::from_secs(60);
+        for (text, doubt) in
+            [("2026-11-21T00:31Z", 60), ("2026-11-21", 86_400), ("2026-11", 2_678_400), ("2026", 31_622_400)]
+        {
+            let coarse = Time::parse(text).unwrap();
+            assert!(coarse <= exact && exact.since_at_most(coarse) >= Duration::from_secs(doubt), "{text}");
+            assert!(!exact.is_within(coarse, minute), "{text}: it may have been before");
+        }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) async fn read(crawler: &Crawler, call: PermissionsCall) -> Result<Tag
         }
         let options = ReadOptions::for_tokens(tokens).with_whole_document(true);
         let head = head(&options, status, &headers, html.as_deref());
-        let (permissions, preferences) = tags::read(&options, &headers, head);
+        let (permissions, preferences) = tags::read(&options, &headers, head, None);
         let preferences = match permissions.is_read() {
             true => preferences,
             false => preferences.with_unread_source(&permissions.head_end().to_string()),

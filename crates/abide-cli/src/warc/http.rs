@@ -3,6 +3,8 @@
 //! Field names are in lower case where the client does not know their case, and lines of one name stand
 //! together. HTTP/2 is written as HTTP/1.1, which readers of archives understand.
 
+use std::borrow::Cow;
+
 use abide_gate::{decoder, named_codings};
 use bytes::Bytes;
 use futures_util::FutureExt;
@@ -14,7 +16,7 @@ use http::{HeaderMap, Version};
 use http_body_util::{BodyExt, Full};
 use url::{Position, Url};
 
-use crate::sanitize::without_user;
+use crate::sanitize::without_user_bytes;
 
 /// `left_out`: names of fields that may hold a secret of the user.
 pub(crate) fn request_head(request: &reqwest::Request, left_out: &[HeaderName]) -> Vec<u8> {
@@ -51,11 +53,8 @@ fn push_fields(head: &mut Vec<u8>, fields: &HeaderMap, left_out: &[HeaderName]) 
     for (name, value) in fields.iter().filter(|(name, _)| !is_private(name) && !left_out.contains(name)) {
         head.extend_from_slice(name.as_str().as_bytes());
         head.extend_from_slice(b": ");
-        match value.to_str() {
-            // A Location may have user information.
-            Ok(text) => head.extend_from_slice(without_user(text).as_bytes()),
-            Err(_) => head.extend_from_slice(value.as_bytes()),
-        }
+        // A Location may have user information.
+        head.extend_from_slice(&without_user_bytes(value.as_bytes()));
         head.extend_from_slice(b"\r\n");
     }
     head.extend_from_slice(b"\r\n");
@@ -66,6 +65,9 @@ fn is_private(name: &HeaderName) -> bool {
         || ["cookie2", "set-cookie2", "authentication-info", "proxy-authentication-info"]
             .contains(&name.as_str())
 }
+
+/// The type of blocks that are HTTP messages.
+pub(crate) const HTTP_TYPE: &str = "application/http";
 
 /// An HTTP message of any writer's archive, as far as it can be read.
 #[derive(Debug)]
@@ -81,7 +83,8 @@ impl<'a> Message<'a> {
     /// that is no field says nothing.
     pub(crate) fn read(block: &'a [u8]) -> Option<Self> {
         let (first, mut rest) = line(block)?;
-        let first = std::str::from_utf8(first).ok()?;
+        // A reason phrase may have any bytes (RFC 9112 §4).
+        let first = String::from_utf8_lossy(first);
         let status = match first.strip_prefix("HTTP/") {
             Some(rest) => Some(rest.split_whitespace().nth(1)?.parse().ok()?),
             None if first.contains(" HTTP/") => None,
@@ -98,10 +101,40 @@ impl<'a> Message<'a> {
             let name = HeaderName::from_bytes(name.trim_ascii());
             let value = HeaderValue::from_bytes(value.get(1..).unwrap_or_default().trim_ascii());
             if let (Ok(name), Ok(value)) = (name, value) {
-                fields.append(name, value);
+                // More than a map holds say nothing that counts.
+                let _ = fields.try_append(name, value);
             }
         }
         Some(Self { status, fields, body: rest })
+    }
+
+    pub(crate) fn has_transfer_coding(&self) -> bool {
+        self.fields.contains_key(TRANSFER_ENCODING)
+    }
+
+    /// The body without its transfer coding, if the archive has it with it. Writers differ there, whatever
+    /// the field says.
+    pub(crate) fn dechunked(&self) -> Cow<'a, [u8]> {
+        if !self.has_transfer_coding() {
+            return self.body.into();
+        }
+        let (mut rest, mut body) = (self.body, Vec::new());
+        while let Some(end) = rest.windows(2).position(|window| window == b"\r\n") {
+            let (size, behind) = rest.split_at(end);
+            let size = size.split(|byte| *byte == b';').next().unwrap_or_default();
+            let size =
+                std::str::from_utf8(size).ok().and_then(|size| usize::from_str_radix(size.trim(), 16).ok());
+            let Some(size) = size else { break };
+            let data = behind.get(2..).unwrap_or_default();
+            body.extend_from_slice(data.get(..size).unwrap_or(data));
+            // The line end behind the data.
+            rest = data.get(size.saturating_add(2)..).unwrap_or_default();
+            if size == 0 {
+                return body.into();
+            }
+        }
+        // Cut within a chunk, or not chunked at all.
+        if body.is_empty() { self.body.into() } else { body.into() }
     }
 }
 

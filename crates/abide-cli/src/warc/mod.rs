@@ -25,6 +25,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ::http::{Extensions, HeaderName, StatusCode};
 use abide::robots_cache::{RobotsEntry, Source};
 use abide::{Abide, Host, ObserveExchanges, Verdict, WallMillis};
+use abide_permissions::{ProductToken, Question};
 use serde::Serialize;
 use url::Url;
 use uuid::Uuid;
@@ -36,6 +37,7 @@ use crate::outcome::Outcome;
 use crate::proxy;
 use crate::recorder::Recorder;
 use crate::sanitize::{public_url, write_json};
+use crate::tags;
 pub(crate) use decision::{
     DECISION_TYPE, Decision, DecisionRule, DecisionVerdict, ROBOTS_TYPE, RobotsStatement,
 };
@@ -62,6 +64,7 @@ struct Settings {
     /// The address of a response is that of the proxy.
     has_proxy: bool,
     keeps_noarchive: bool,
+    tokens: Vec<ProductToken>,
     info: Info,
 }
 
@@ -129,6 +132,7 @@ impl Archive {
             private_fields: args.online.headers.iter().map(|header| header.name.clone()).collect(),
             has_proxy: proxy::is_set(&args.online),
             keeps_noarchive: args.warc.keep_noarchive,
+            tokens: args.online.tokens().iter().filter_map(|token| token.parse().ok()).collect(),
             info: Info {
                 crawl: crawl_name(urls),
                 user_agent: String::from_utf8_lossy(abide.user_agent().as_bytes()).into_owned(),
@@ -178,9 +182,8 @@ impl Archive {
                 let written = group.robots_in_force(entry);
                 (stated.robots_record, stated.robots_digest) = (Some(written.record), Some(written.digest));
             }
-            let archive = decision.answers.as_ref().and_then(|answers| answers.get("archive"));
-            let keeps_body = settings.keeps_noarchive || archive.is_none_or(|answer| answer != "no");
-            group.decided(&without_fragment(url), begun, &decision, &exchanges, keeps_body);
+            let archive = decision.answers.as_ref().and_then(|answers| answers.get("archive")?.as_str());
+            group.decided(&without_fragment(url), begun, &decision, &exchanges, archive);
             let bytes = group.bytes;
             open.output.append(&bytes)
         })
@@ -201,8 +204,7 @@ impl Archive {
         };
         self.write(|open| {
             let mut group = Group::new(settings, open);
-            // Whether it may be archived is unknown.
-            group.decided(&url, begun, &decision, &exchanges, false);
+            group.decided(&url, begun, &decision, &exchanges, Some("unknown"));
             let bytes = group.bytes;
             open.output.append(&bytes)
         })
@@ -290,6 +292,25 @@ impl Settings {
         wall + started.elapsed()
     }
 
+    /// Whether the body may be archived. What is unknown is not allowed. The answer is about the page; a
+    /// redirect or an error may say for itself what it forbids.
+    fn may_be_kept(&self, reply: Reply<'_>, answer: Option<&str>) -> bool {
+        if self.keeps_noarchive {
+            return true;
+        }
+        if let Some(answer) = answer.filter(|_| reply.response.status.is_success()) {
+            return answer == "yes";
+        }
+        let fields = &reply.response.fields;
+        let Ok(body) = decoded(fields, &reply.exchange.body, PAGE_LEN_MAX) else { return false };
+        let fields: Vec<(String, String)> = fields
+            .iter()
+            .map(|(name, value)| (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
+            .collect();
+        let (permissions, _) = tags::read_page(self.tokens.clone(), &fields, Some(&body), None);
+        permissions.answer(Question::Archive).is_allowed()
+    }
+
     fn info_record(&self, path: &Path) -> Vec<u8> {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let Info { crawl, user_agent, agent } = &self.info;
@@ -331,14 +352,15 @@ impl<'a> Group<'a> {
         self.bytes.extend(record.member());
     }
 
-    /// A decision and the exchanges that it led to; none if nothing was sent.
+    /// A decision and the exchanges that it led to; none if nothing was sent. `archive` is the answer on the
+    /// page.
     fn decided(
         &mut self,
         url: &Url,
         begun: SystemTime,
         decision: &Decision,
         exchanges: &[SharedExchange],
-        keeps_body: bool,
+        archive: Option<&str>,
     ) {
         let ids: Vec<_> = exchanges.iter().map(|exchange| Ids::new(&lock(exchange))).collect();
         let concerned = ids.iter().rev().find_map(|ids| ids.response.or(ids.request));
@@ -347,7 +369,8 @@ impl<'a> Group<'a> {
             let exchange = lock(exchange);
             self.request(&exchange, ids);
             if let Some(reply) = ids.reply(&exchange) {
-                self.page(reply, keeps_body);
+                let may_be_kept = self.settings.may_be_kept(reply, archive);
+                self.page(reply, may_be_kept);
             }
         }
     }
@@ -420,12 +443,12 @@ impl<'a> Group<'a> {
     }
 
     /// The response of a page: whole, without its body, or a reference to an earlier one.
-    fn page(&mut self, reply: Reply<'_>, keeps_body: bool) {
+    fn page(&mut self, reply: Reply<'_>, may_be_kept: bool) {
         let (exchange, mut fields) = (reply.exchange, self.reply_fields(reply));
         if reply.response.status == StatusCode::NOT_MODIFIED {
             return self.not_modified(reply, fields);
         }
-        if !keeps_body && !exchange.body.is_empty() {
+        if !may_be_kept && !exchange.body.is_empty() {
             fields.retain(|(name, _)| *name != "WARC-Truncated");
             fields.push(("WARC-Truncated", "unspecified".to_owned()));
             return self.response(reply, fields, &[]);
@@ -682,6 +705,8 @@ fn crawl_name(urls: &[Url]) -> String {
 
 const SAME_PAYLOAD: &str = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest";
 const NOT_MODIFIED: &str = "http://netpreserve.org/warc/1.1/revisit/server-not-modified";
+/// As much as abide reads of a page for its head.
+const PAGE_LEN_MAX: usize = 512 * 1024;
 /// As much as the gate reads of one.
 pub(crate) const ROBOTS_LEN_MAX: usize = 512_000;
 /// Beyond it all are forgotten, and what comes again is written again.

@@ -44,6 +44,12 @@ impl RecordHead {
         named.map(|(_, value)| value.as_str())
     }
 
+    /// Whether the block is of this media type, in lower case.
+    pub(crate) fn is_of(&self, media_type: &str) -> bool {
+        let stated = self.field("Content-Type").unwrap_or_default().split(';').next().unwrap_or_default();
+        stated.trim().eq_ignore_ascii_case(media_type)
+    }
+
     /// `WARC-Type`, or nothing.
     pub(crate) fn kind(&self) -> &str {
         self.field("WARC-Type").unwrap_or_default()

@@ -36,6 +36,15 @@ impl Foreign {
         self
     }
 
+    /// The last record as another writer would have it.
+    fn written(mut self, from: &str, to: &str) -> Self {
+        let record = self.records.pop().unwrap();
+        let text = String::from_utf8(record).unwrap();
+        assert!(text.contains(from), "{text}");
+        self.records.push(text.replacen(from, to, 1).into_bytes());
+        self
+    }
+
     /// A request at so many minutes and seconds, and what came back.
     fn exchange(self, url: &str, at: &str, response: impl AsRef<[u8]>) -> Self {
         let request = self.request(url, at);
@@ -119,6 +128,103 @@ fn each_request_is_judged_by_the_robots_txt_before_it() {
     crawl.page("http://f.example/z", "10:02").finds("", &["disallowed /z"]);
 }
 
+/// Whose requests they are says each of them, also where it comes behind its response.
+#[test]
+fn each_request_is_judged_by_its_own_user_agent() {
+    let rules = "User-agent: OneBot\nDisallow: /\n\nUser-agent: TwoBot\nAllow: /\n";
+    let page = "HTTP/1.1 200 OK\r\n\r\nx";
+    let by = |agent: &'static str, crawl: Foreign, path: &str, at: &str| {
+        let url = format!("http://a.example{path}");
+        let crawl = crawl.record("response", &url, at, "", page);
+        Foreign { agent: Some(agent), ..crawl }.request(&url, at)
+    };
+    let crawl = Foreign::new().robots("a.example", "10:00", rules);
+    let crawl = by("TwoBot/1.0", crawl, "/allowed", "10:02");
+    let crawl = by("OneBot/1.0", crawl, "/denied", "10:04");
+    by("TwoBot/1.0", crawl, "/too", "10:06").finds("", &["disallowed /denied"]);
+    // Of a response alone, by the last request.
+    let crawl =
+        Foreign { agent: Some("OneBot/1.0"), ..Foreign::default() }.robots("a.example", "10:00", rules);
+    crawl.record("response", "http://a.example/alone", "10:02", "", page).finds("", &["disallowed /alone"]);
+    // What a file says of its crawler is borne out by its requests.
+    let crawl = Foreign { agent: Some("OneBot/1.0"), ..Foreign::default() };
+    let crawl = crawl.record("warcinfo", "http://a.example/", "10:00", "", "abide-agent: TwoBot\r\n");
+    crawl
+        .robots("a.example", "10:00", rules)
+        .page("http://a.example/x", "10:02")
+        .finds("", &["disallowed /x"]);
+}
+
+#[test]
+fn a_revisit_says_what_the_record_said_that_it_names() {
+    let (deny, allow) = ("User-agent: *\nDisallow: /x\n", "User-agent: *\nAllow: /\n");
+    let robots = "http://a.example/robots.txt";
+    let again = |crawl: Foreign, field: &str, status: &str| {
+        crawl.record("revisit", robots, "10:06", field, format!("HTTP/1.1 {status}\r\n\r\n"))
+    };
+    let versions = |first: &str, second: &str| {
+        Foreign::new().robots("a.example", "10:02", first).robots("a.example", "10:04", second)
+    };
+    let digest = format!("WARC-Payload-Digest: sha256:{}\r\n", digest_of(deny));
+    let refers = "WARC-Refers-To: <urn:uuid:00000000-0000-4000-8000-000000000001>\r\n";
+    for field in [digest.as_str(), refers] {
+        let crawl = again(versions(deny, allow), field, "200 OK");
+        crawl.page("http://a.example/x", "10:08").finds("", &["disallowed /x"]);
+    }
+    let crawl = again(versions(allow, deny), refers, "200 OK");
+    crawl.page("http://a.example/x", "10:08").finds("", &[]);
+    // A 304 confirms the last text; some write it as a response.
+    let crawl = again(versions(deny, deny), "", "304 Same").written("Type: revisit", "Type: response");
+    crawl.page("http://a.example/x", "10:08").finds("", &["disallowed /x"]);
+}
+
+#[test]
+fn a_redirect_of_robots_txt_excuses_no_page() {
+    let crawl = Foreign::new().robots("a.example", "10:00", "User-agent: *\nDisallow: /x").exchange(
+        "http://b.example/robots.txt",
+        "10:02",
+        "301 M\r\nLocation: http://a.example/x\r\n\r\n",
+    );
+    let crawl = (0..4).fold(crawl, |crawl, time| crawl.request("http://a.example/x", &format!("1{time}:30")));
+    crawl.finds("", &["disallowed /x", "disallowed /x"]);
+}
+
+/// What is read of the records of other writers, whatever their habits.
+#[test]
+fn other_spellings_of_a_record_hide_nothing() {
+    let crawl = || Foreign::new().robots("a.example", "10:00", "User-agent: *\nDisallow: /x");
+    let typed =
+        crawl().request("http://a.example/x", "10:05").written("application/http;", "Application/HTTP;");
+    typed.finds("", &["disallowed /x"]);
+    crawl().page("http://a.example/x", "10").finds("", &["disallowed /x"]);
+    let busy = crawl().record(
+        "response",
+        "http://a.example/1",
+        "10:05",
+        "",
+        b"HTTP/1.1 429 Demasi\xe1das\r\nRetry-After: 100\r\n\r\n",
+    );
+    busy.page("http://a.example/2", "10:10").finds("", &["ignored-wait /2"]);
+    let many: String = (0..30_000).map(|n| format!("f{n}: x\r\n")).collect();
+    crawl()
+        .exchange("http://a.example/x", "10:05", format!("200 OK\r\n{many}\r\nx"))
+        .finds("", &["disallowed /x"]);
+    // Digests of payloads: behind bare line ends, and of chunks or of what is in them.
+    let payload = |text: &str| format!("WARC-Payload-Digest: sha256:{}\r\n", digest_of(text));
+    let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+    for (stated, block, found) in [
+        ("one\r\n\r\ntwo", "HTTP/1.1 200 OK\nServer: x\n\none\r\n\r\ntwo", vec![]),
+        ("abc", chunked, vec![]),
+        ("3\r\nabc\r\n0\r\n\r\n", chunked, vec![]),
+        ("abd", chunked, vec!["broken-record /1"]),
+    ] {
+        crawl().record("response", "http://a.example/1", "10:05", &payload(stated), block).finds("", &found);
+    }
+    // Two halves for one URL are not always of one exchange: no request comes behind its response.
+    let halves = crawl().record("response", "http://a.example/1", "10:05", "", "HTTP/1.1 429 Slow\r\n\r\n");
+    halves.request("http://a.example/1", "10:09").finds("", &["ignored-wait /1"]);
+}
+
 #[test]
 fn requests_too_close_are_found() {
     let crawl = |times: [&str; 4]| {
@@ -191,10 +297,25 @@ fn what_is_stated_on_what_was_kept_is_found() {
         .exchange("http://b.example/header", "10:10", "200 OK\r\nX-Robots-Tag: noarchive\r\n\r\n%PDF")
         .exchange("http://b.example/usage", "10:12", "200 OK\r\nContent-Usage: train-ai=n\r\n\r\n%PDF")
         .exchange("http://b.example/tdm", "10:14", html("<meta name=tdm-reservation content=1>"))
+        .record(
+            "revisit",
+            "http://b.example/again",
+            "10:15",
+            "",
+            "HTTP/1.1 200 OK\r\nX-Robots-Tag: noai\r\n\r\n",
+        )
         // Nothing was kept of these.
         .exchange("http://b.example/empty", "10:16", "200 OK\r\nX-Robots-Tag: noarchive\r\n\r\n")
-        .exchange("http://b.example/gone", "10:18", "410 Gone\r\nX-Robots-Tag: noarchive\r\n\r\ngone");
-    let pages = ["/robots-txt", "/noai", "/noindex", "/header", "/usage", "/tdm"];
+        .exchange("http://b.example/gone", "10:18", "410 Gone\r\nX-Robots-Tag: noarchive\r\n\r\ngone")
+        .robots("c.example", "10:20", "")
+        .exchange(
+            "http://c.example/.well-known/tdmrep.json",
+            "10:22",
+            "200 OK\r\n\r\n[{\"location\": \"/held\", \"tdm-reservation\": 1}]",
+        )
+        .exchange("http://c.example/held", "10:24", html(""))
+        .exchange("http://c.example/free", "10:26", html(""));
+    let pages = ["/robots-txt", "/noai", "/noindex", "/header", "/usage", "/tdm", "/again", "/held"];
     let expected: Vec<String> = pages.iter().map(|page| format!("stated {page}")).collect();
     let expected: Vec<&str> = expected.iter().map(String::as_str).collect();
     crawl.finds("", &expected);

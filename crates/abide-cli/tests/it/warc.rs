@@ -96,9 +96,21 @@ fn page(seen: &Seen) -> Reply {
             gzip(b"User-agent: *\nDisallow: /secret\n"),
         ),
         "/" => Reply::html(
-            ["zip", "chunks", "away", "twin", "other", "noarchive", "secret/x", "gone", "broken", "ref"]
-                .map(|name| format!("<a href=/{name}>{name}</a>"))
-                .concat(),
+            [
+                "zip",
+                "chunks",
+                "away",
+                "odd",
+                "twin",
+                "other",
+                "noarchive",
+                "secret/x",
+                "gone",
+                "broken",
+                "ref",
+            ]
+            .map(|name| format!("<a href=/{name}>{name}</a>"))
+            .concat(),
         )
         .with("Set-Cookie", "id=crumb")
         .with("Set-Cookie", "id2=crumb"),
@@ -112,8 +124,14 @@ fn page(seen: &Seen) -> Reply {
              5\r\n<p>ch\r\n4\r\nunks\r\n0\r\n\r\n",
         )]),
         "/away" => Reply::redirect(302, &format!("http://name:hush@{}/zip", seen.header("host").unwrap())),
+        // Bytes that are no ASCII, in a field that has user information.
+        "/odd" => Reply::redirect(302, "http://name:hush@b.example/\u{e9}"),
         "/noarchive" => Reply::html("<meta name=robots content=noarchive><p>forget me"),
-        "/gone" => Reply::new(410, "gone"),
+        "/gone" => Reply::with_headers(
+            410,
+            &[("content-type", "text/html")],
+            "<meta name=robots content=noarchive><p>forget me, too",
+        ),
         "/broken" => Reply::raw(vec![
             Step::send("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 99\r\n\r\n<p>half"),
             Step::Reset,
