@@ -4,7 +4,8 @@
 //     preNavigationHooks: [({ page }) => page.route("**/*", abideRoute())],            // Crawlee's PlaywrightCrawler
 //
 // Each image of a page is a request to its host, one at a time: `skip` leaves out what is not needed. Redirects
-// are followed here, so the page keeps the URL that it was asked for.
+// are followed here, so the page keeps the URL that it was asked for. A service worker's requests pass no route:
+// open the context with `serviceWorkers: "block"`.
 import { call } from "./abide-fetch.mjs";
 
 const TTL_MS = 120_000;
@@ -33,9 +34,9 @@ export function abideRoute({ skip = ["image", "media", "font"], redirects = 10 }
         await call("/v1/finish", { permit: granted.permit, ...end });
       }
       const { location } = response.headers();
-      if (![301, 302, 303, 307, 308].includes(response.status()) || !location || hop === redirects) {
-        return route.fulfill({ response });
-      }
+      if (![301, 302, 303, 307, 308].includes(response.status()) || !location) return route.fulfill({ response });
+      // The browser would follow it by itself.
+      if (hop === redirects) return route.abort("failed");
       url = new URL(location, url).href;
     }
   };

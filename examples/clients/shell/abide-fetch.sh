@@ -2,7 +2,7 @@
 # Fetches URLs through `abide serve` with curl: abide-fetch.sh URL...; bodies go to standard output.
 # By hand, the three steps are:
 #     curl -s -H 'Content-Type: application/json' -d '{"url": "https://example.org/"}' http://127.0.0.1:8410/v1/acquire
-#     curl -A 'ExampleBot/1.0 (+https://example.com/bot)' https://example.org/     # if the outcome is granted; without -L
+#     curl -q -g -A 'ExampleBot/1.0 (+https://example.com/bot)' https://example.org/    # if it is granted; without -L
 #     curl -s -H 'Content-Type: application/json' -d '{"permit": "…", "status": 200}' http://127.0.0.1:8410/v1/finish
 set -u
 server=${ABIDE_SERVER:-http://127.0.0.1:8410}
@@ -10,7 +10,7 @@ agent=${ABIDE_USER_AGENT:-ExampleBot/1.0 (+https://example.com/bot)}
 fields=$(mktemp) && body=$(mktemp) && trap 'rm -f "$fields" "$body"' EXIT
 
 call() {
-    curl -s --noproxy '*' -H 'Content-Type: application/json' ${ABIDE_TOKEN:+-H "Authorization: Bearer $ABIDE_TOKEN"} \
+    curl -q -s --noproxy '*' -H 'Content-Type: application/json' ${ABIDE_TOKEN:+-H "Authorization: Bearer $ABIDE_TOKEN"} \
         --data-binary "$2" "$server$1"
 }
 
@@ -35,8 +35,8 @@ fetch() {
             echo "$answer" >&2 # denied, deferred or refused, with the reason
             return 1
         fi
-        # Without -L: each redirect is a URL of its own. The permit's ttl is 60 s.
-        seen=$(curl -s -A "$agent" -D "$fields" -o "$body" --max-time 50 -w '%{http_code} %{redirect_url}' "$url")
+        # Each redirect is a URL of its own (no -L), and so is one with brackets (-g). The permit's ttl is 60 s.
+        seen=$(curl -q -g -s -A "$agent" -D "$fields" -o "$body" --max-time 50 -w '%{http_code} %{redirect_url}' --url "$url")
         case $? in
             0) end="\"status\": ${seen%% *}, \"headers\": $(headers)" ;;
             6) end='"failed": "dns"' ;;

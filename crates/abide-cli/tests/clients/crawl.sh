@@ -3,6 +3,8 @@
 set -u
 until=$(($(date +%s) + ${SECONDS_LONG}))
 number=0
+# One URL: curl would make two of it.
+"$CLIENTS/shell/abide-fetch.sh" "$SITE/{page,private}/brackets-1" > /dev/null && echo brackets 200
 while :; do
     for kind in page redirect private out slow busy; do
         [ "$number" -eq 0 ] || [ "$(date +%s)" -lt "$until" ] || exit 0

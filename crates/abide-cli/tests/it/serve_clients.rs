@@ -70,7 +70,10 @@ fn languages(directory: &Path) -> Vec<Language> {
     let has_browser = modules.join("playwright-core").exists() && runs("chromium", &["--version"]);
     let browser = has_browser.then(|| {
         let mut command = Command::new("node");
-        command.arg(drivers().join("browse.mjs")).env("NODE_PATH", modules).env("CHROMIUM", "/usr/bin/chromium");
+        command
+            .arg(drivers().join("browse.mjs"))
+            .env("NODE_PATH", modules)
+            .env("CHROMIUM", "/usr/bin/chromium");
         command
     });
     let shell = runs("curl", &["--version"]).then(|| {
@@ -177,6 +180,10 @@ async fn clients_of_several_languages_share_a_host() {
         figures.push((name, out.lines().count()));
     }
     let log = site.log();
+    let brackets: Vec<&str> =
+        log.iter().map(|seen| seen.path.as_str()).filter(|path| path.contains("brackets")).collect();
+    let has_shell = figures.iter().any(|(name, _)| *name == "shell");
+    assert_eq!(brackets, vec!["/{page,private}/brackets-1"; usize::from(has_shell)], "a permit, a request");
     let denied: Vec<&Seen> = log.iter().filter(|seen| seen.path.starts_with("/private/")).collect();
     assert!(denied.is_empty(), "{denied:?}");
     let short: Vec<Duration> = delays(&log).filter(|delay| *delay < DELAY).collect();
