@@ -263,9 +263,10 @@ BEGIN
 END $$;
 
 -- For queries of your own: when each host is free for any process, and who has it now. A host that is not
--- here is free.
+-- here is free. A lease counts as a request at its end, as in the exchange of another process: its holder may
+-- have died, and have sent until then.
 CREATE VIEW abide.hosts AS
-  SELECT host, abide.at(greatest(last + delay, backoff, CASE WHEN holder IS NOT NULL THEN leased_until END)) AS free_at,
+  SELECT host, abide.at(greatest(greatest(last, leased_until) + delay, backoff)) AS free_at,
     CASE WHEN backoff > 0 THEN abide.at(backoff) END AS backed_off_until,
     CASE WHEN leased_until > abide.micros() THEN holder END AS holder
   FROM abide.host;

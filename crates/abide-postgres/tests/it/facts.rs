@@ -2,6 +2,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::RobotsStore;
@@ -180,6 +181,34 @@ async fn hosts_and_robots_txt_can_be_read_in_queries() {
     store.save(&origin, &sample_record(&origin, WallMillis::from_millis(7), text)).await.unwrap();
     let stored = server.ask("SELECT origin, convert_from(text, 'UTF8') FROM abide.robots_txt");
     assert_eq!(stored, format!("{origin}|{}", text.trim()));
+}
+
+/// As the exchange says it to another process: its holder may have sent a request until the lease ended.
+#[tokio::test]
+async fn a_host_is_free_one_delay_after_a_lease_that_was_not_given_up() {
+    let Some(server) = start() else { return };
+    let store = connect(&server.url()).await;
+    let free_in = || {
+        let left = "SELECT round(1000 * extract(epoch FROM free_at - clock_timestamp())) FROM abide.hosts";
+        ms(server.ask(left).parse().unwrap())
+    };
+    let is_about = |left: Duration, expected: Duration| left <= expected && left + MINUTE > expected;
+    let state = HostState { quiet: Some(ms(0)), delay: HOUR, backoff: None };
+    store.exchange("a.example", LeaseAsk { state, ..asking(1, lease(HOUR)) }).await.unwrap();
+    let left = free_in();
+    assert!(is_about(left, 2 * HOUR), "its lease runs: {left:?}");
+    // Its holder has died, and the lease ended half an hour ago.
+    server.ask("UPDATE abide.host SET last = last - 5400000000, leased_until = leased_until - 5400000000");
+    let left = free_in();
+    let (reply, state) = exchange(&store, 2, lease(MINUTE)).await;
+    assert_eq!((reply, state.delay), (LEASED, HOUR));
+    assert!(is_about(HOUR - state.quiet.unwrap(), HOUR / 2), "what the exchange says: {state:?}");
+    assert!(is_about(left, HOUR / 2), "what the view has said: {left:?}");
+    // Given up in good order, it counts from the last request.
+    let state = HostState { quiet: Some(ms(0)), ..state };
+    store.exchange("a.example", LeaseAsk { state, ..asking(2, Want::Release) }).await.unwrap();
+    let left = free_in();
+    assert!(is_about(left, HOUR), "it was given up: {left:?}");
 }
 
 #[tokio::test]
