@@ -1,6 +1,6 @@
 //! What the suites cannot see: what lies in the server, what it costs, and what a loss does.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,6 +55,45 @@ async fn a_row_that_is_locked_keeps_no_other_host() {
     let error = replies[0].as_ref().unwrap_err().to_string();
     assert!(error.ends_with("another transaction has kept a host's row locked"), "{error}");
     assert_eq!(replies[1].as_ref().unwrap().0, LEASED);
+}
+
+/// Rows whose time is over are not in the order in which a batch locks its own.
+#[tokio::test]
+async fn batches_that_remove_old_rows_never_wait_in_a_circle() {
+    let Some(server) = start() else { return };
+    let (store, other) = (connect(&server.url()).await, connect(&server.url()).await);
+    for host in ["c.example", "d.example"] {
+        store.exchange(host, asking(1, lease(HOUR))).await.unwrap();
+    }
+    server.ask("INSERT INTO abide.host (host, since) SELECT 'e.example', since FROM abide.run");
+    // So that a circle is found as one.
+    server.ask("ALTER FUNCTION abide.exchanges SET lock_timeout = 0");
+    let hold = "BEGIN; SELECT FROM abide.host WHERE host = 'd.example' FOR UPDATE; SELECT pg_sleep(600)";
+    let mut psql = Command::new("psql");
+    let psql = psql.args(["-qAt", "-d", &server.url(), "-c", hold]).stderr(Stdio::null());
+    let mut psql = psql.spawn().unwrap();
+    let count = |what| {
+        server.ask(&format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND {what}"
+        ))
+    };
+    wait_for("a row is locked", async || count("wait_event = 'PgSleep'") == "1").await;
+    let batch = |store: Store, hosts: &'static [&str]| {
+        let asks: Vec<_> = hosts.iter().map(|host| (Arc::from(*host), asking(1, lease(HOUR)))).collect();
+        tokio::spawn(async move { store.exchange_all(&asks).await })
+    };
+    // It has locked c, and waits for d.
+    let one = batch(store, &["c.example", "d.example", "e.example"]);
+    wait_for("the first waits", async || count("wait_event_type = 'Lock'") == "1").await;
+    // With b, which is new, a row goes whose time is over: e.
+    let two = batch(other, &["b.example", "c.example"]);
+    wait_for("the second waits", async || count("wait_event_type = 'Lock'") == "2").await;
+    server.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
+    psql.wait().unwrap();
+    for reply in [one.await.unwrap(), two.await.unwrap()].concat() {
+        assert_eq!(reply.unwrap().0, LEASED);
+    }
+    assert_eq!(server.ask("SELECT count(*) FROM abide.host"), "4", "e is in use again");
 }
 
 /// Another program may write anything into a row.
