@@ -21,8 +21,8 @@ CREATE FUNCTION abide.key(name bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Hosts that are in use: when a request was last on its way, the delay, the backoff; who has the lease until
--- when, by which call; who waits for it, in line, each until when; the time of the last exchange, and since
--- when nothing was lost when it was written.
+-- when (0: it was given up), by which call; who waits for it, in line, each until when; the time of the last
+-- exchange, and since when nothing was lost when it was written.
 CREATE TABLE abide.host (
   host text PRIMARY KEY,
   last bigint NOT NULL DEFAULT 0,
@@ -150,12 +150,15 @@ BEGIN
   reply.wait := 0;
   place := array_position(h.waiting, exchange.holder);
   IF want = 'release' THEN
-    -- Unless it was taken again while this command was on its way.
+    -- Unless it was taken again while this command was on its way. The number stays, for those that come
+    -- later than this one.
     IF h.holder = exchange.holder AND h.number <= exchange.number THEN
-      h.holder := NULL;
+      h.leased_until := 0;
+      h.number := exchange.number;
       is_free := true;
     END IF;
-  ELSE
+  -- Unless the same process has given up the lease while this command was on its way.
+  ELSIF h.holder IS DISTINCT FROM exchange.holder OR h.leased_until > 0 OR h.number <= exchange.number THEN
     grace := known_since + ttl;
     -- A lease that has ended by itself was never given up: its holder may have sent a request until then.
     IF h.leased_until <= now AND h.holder IS NOT NULL THEN
