@@ -48,9 +48,9 @@ impl Store {
     /// or `postgres:///database?host=/run/postgresql` for a socket. With several hosts, add
     /// `target_session_attrs=read-write`, so that the primary is found.
     ///
-    /// `sslmode` is `require` (the default for servers elsewhere, if the feature `tls` is enabled), `prefer`
-    /// or `disable` (the default for sockets and loopback). A certificate is always verified: `verify-full`
-    /// is the same as `require`.
+    /// `sslmode` is `require` (the default for servers elsewhere, by name or by `hostaddr`, if the feature
+    /// `tls` is enabled), `prefer` or `disable` (the default for sockets and loopback). A certificate is
+    /// always verified: `verify-full` is the same as `require`.
     pub fn builder(url: &str) -> Builder {
         Builder {
             url: url.to_owned(),

@@ -47,8 +47,9 @@ pub struct HostEntry {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GivenLease {
     pub(super) holder: HolderId,
+    /// `NEVER`: it was given up.
     pub(super) until: Moment,
-    /// The latest call of the holder that took or renewed it.
+    /// The latest call of the holder that took it, renewed it or gave it up.
     pub(super) number: u64,
 }
 
@@ -75,11 +76,18 @@ impl HostEntry {
         self.merge(&ask.state, now);
         let lease = match ask.want {
             Want::Release => {
-                // Unless it was taken again while this call was on its way.
-                self.lease = self.lease.filter(|it| it.holder != ask.holder || it.number > ask.number);
+                // Unless it was taken again while this call was on its way. The number stays, for calls that
+                // come later than this one.
+                if let Some(lease) = &mut self.lease
+                    && lease.holder == ask.holder
+                    && lease.number <= ask.number
+                {
+                    (lease.until, lease.number) = (Moment::NEVER, ask.number);
+                }
                 self.waiting.retain(|(waiting, _)| *waiting != ask.holder);
                 LeaseStatus::Released
             }
+            Want::Lease { .. } if self.was_given_up_since(ask) => LeaseStatus::Released,
             Want::Lease { ttl, again_in, is_held } => {
                 // A lease that has ended by itself was never given up: its holder may have sent a request
                 // until then.
@@ -113,6 +121,12 @@ impl HostEntry {
             }
         };
         (lease, self.state(now))
+    }
+
+    /// Whether the same process has given up the lease while this call was on its way.
+    fn was_given_up_since(&self, ask: &LeaseAsk) -> bool {
+        let is_later = |it: GivenLease| it.holder == ask.holder && it.number > ask.number;
+        self.lease.is_some_and(|it| it.until == Moment::NEVER && is_later(it))
     }
 
     /// Whether the host is leased or waited for, or its delay, backoff or throttle count still runs: if not,

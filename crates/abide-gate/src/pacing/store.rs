@@ -53,10 +53,12 @@ use crate::{BoxFuture, HolderId, StoreError};
 ///   future and asks again. Asking twice is harmless, because a lease belongs to a process and not to a
 ///   command. A dropped call is done or not done, and leaves no lock behind.
 /// * **Late calls.** A call that was dropped may take effect after later ones of its process, as on a
-///   connection that was given up. A late report does no harm, because states only grow, nor does a late
-///   request for a lease, which ends by itself. A late release would free a lease that is in use: so the
-///   store keeps the [`number`](LeaseAsk::number) of the call that last took or renewed a lease, and a
-///   release with a lower one gives up no lease.
+///   connection that was given up. A late report does no harm, because states only grow. A late release would
+///   free a lease that is in use, and after a release, a late request would lease a host that nobody uses. So
+///   the store keeps the [`number`](LeaseAsk::number) of the call that last took, renewed or gave up a lease,
+///   and who made it, until another process asks for the lease. A release with a lower one gives up no lease;
+///   after a release, a request with a lower one gets [`Released`](LeaseStatus::Released), and no place in
+///   queue. A request that is late in any other way costs time alone, because a lease ends by itself.
 /// * **Durability.** A store that promises to survive a restart has a backoff on disk before it replies.
 ///   Which requests were on their way is not known after a restart: every host was quiet since then at the
 ///   most.
@@ -132,7 +134,7 @@ pub async fn exchange_each<S: HostStore + ?Sized>(
 pub struct LeaseAsk {
     /// The process.
     pub holder: HolderId,
-    /// Higher than in each call of this process before, so that a release that comes late can be recognised.
+    /// Higher than in each call of this process before, so that a call that comes late can be recognised.
     pub number: u64,
     /// What it wants.
     pub want: Want,

@@ -88,6 +88,7 @@ where
     subject.a_lease_ends_by_itself_and_the_delay_counts_from_its_end().await;
     subject.a_dropped_call_can_be_asked_again().await;
     subject.a_release_that_comes_late_gives_up_nothing().await;
+    subject.a_lease_that_is_asked_for_late_is_not_given().await;
     subject.waiting_processes_are_served_in_order().await;
     subject.the_place_of_a_process_that_leaves_or_has_gone_is_not_kept().await;
     subject.the_state_goes_to_the_next_holder().await;
@@ -490,6 +491,27 @@ impl<F: Future<Output = ()>, P: Fn(Duration) -> F> Subject<P> {
         self.refused(&host, other, true, "a release of before the last renewal came late").await;
         self.exchange(&host, LeaseAsk { number: 8, ..release }, "Released", released).await;
         self.leases(&host, other, TTL, false, "the holder has given it up").await;
+    }
+
+    async fn a_lease_that_is_asked_for_late_is_not_given(&self) {
+        let (host, [one, other]) = (fresh("late-lease"), processes());
+        // What is known of the host is kept, and with it the number of the last call.
+        let state = HostState { quiet: Some(Duration::ZERO), delay: HOUR, backoff: None };
+        let lease = |number| LeaseAsk { number, state, ..asks(one, TTL) };
+        let held = Want::Lease { ttl: TTL, again_in: TTL, is_held: true };
+        let leased = |(lease, _)| matches!(lease, LeaseStatus::Leased { .. });
+        let released = |(lease, _)| lease == LeaseStatus::Released;
+        self.exchange(&host, lease(5), "the lease (call 5)", leased).await;
+        self.exchange(&host, LeaseAsk { want: Want::Release, ..lease(8) }, "Released (call 8)", released)
+            .await;
+        for ask in [lease(6), LeaseAsk { want: held, ..lease(7) }] {
+            self.exchange(&host, ask, "Released: call 8 was later and gave up the lease", released).await;
+        }
+        self.exchange(&host, lease(9), "the lease (call 9)", leased).await;
+        self.exchange(&host, LeaseAsk { want: Want::Release, ..lease(11) }, "Released (call 11)", released)
+            .await;
+        self.exchange(&host, lease(10), "Released: call 11 was later", released).await;
+        self.leases(&host, other, TTL, false, "a late call has no place in line").await;
     }
 
     async fn waiting_processes_are_served_in_order(&self) {

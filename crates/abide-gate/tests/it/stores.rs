@@ -280,6 +280,21 @@ fn wrong() -> Vec<(&'static str, Exchange, &'static str)> {
             "a release of before the last renewal came late",
         ),
         (
+            "hears a late request",
+            Box::new(|entry, ask, time| {
+                let reply = right(entry, ask, time);
+                let text = entry.encode();
+                let mut words: Vec<_> = text.split(' ').collect();
+                // The end of the lease, and the number of the call that gave it up.
+                if let [.., "0", number, _, _] = words.as_mut_slice() {
+                    *number = "0";
+                    *entry = HostEntry::decode(&words.join(" ")).unwrap();
+                }
+                reply
+            }),
+            "call 8 was later and gave up the lease",
+        ),
+        (
             "replies nothing of a release",
             replied(move |ask, reply, _| {
                 if ask.want == Want::Release {

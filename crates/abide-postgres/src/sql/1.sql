@@ -21,8 +21,8 @@ CREATE FUNCTION abide.key(name bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$
 $$;
 
 -- Hosts that are in use: when a request was last on its way, the delay, the backoff; who has the lease until
--- when, by which call; who waits for it, in line, each until when; the time of the last exchange, and since
--- when nothing was lost when it was written.
+-- when (0: it was given up), by which call; who waits for it, in line, each until when; the time of the last
+-- exchange, and since when nothing was lost when it was written.
 CREATE TABLE abide.host (
   host text PRIMARY KEY,
   last bigint NOT NULL DEFAULT 0,
@@ -63,13 +63,14 @@ BEGIN
 END $$;
 
 CREATE TYPE abide.reply AS (
-  verdict text, wait bigint, quiet bigint, delay bigint, remaining bigint, over bigint, throttles int, cause text
+  verdict text, wait bigint, quiet bigint, delay bigint, remaining bigint, over bigint, throttles int, cause text, is_new boolean
 );
 
 -- One exchange about a host: `HostEntry::exchange` of abide-gate, on the server's clock.
 -- want: lease, held or release. Reported: quiet, delay; of a backoff what remains of it, since when it is
 -- over, its throttle count and cause.
--- Replied: the verdict, and the same of all processes. A quiet or a remaining of -1: there is none.
+-- Replied: the verdict, and the same of all processes; and whether a row has come. A quiet or a remaining of
+-- -1: there is none.
 CREATE FUNCTION abide.exchange(
   name bytea, holder text, number bigint, want text, ttl bigint, again_in bigint,
   quiet bigint, delay bigint, remaining bigint, over bigint, throttles int, cause text
@@ -149,12 +150,15 @@ BEGIN
   reply.wait := 0;
   place := array_position(h.waiting, exchange.holder);
   IF want = 'release' THEN
-    -- Unless it was taken again while this command was on its way.
+    -- Unless it was taken again while this command was on its way. The number stays, for those that come
+    -- later than this one.
     IF h.holder = exchange.holder AND h.number <= exchange.number THEN
-      h.holder := NULL;
+      h.leased_until := 0;
+      h.number := exchange.number;
       is_free := true;
     END IF;
-  ELSE
+  -- Unless the same process has given up the lease while this command was on its way.
+  ELSIF h.holder IS DISTINCT FROM exchange.holder OR h.leased_until > 0 OR h.number <= exchange.number THEN
     grace := known_since + ttl;
     -- A lease that has ended by itself was never given up: its holder may have sent a request until then.
     IF h.leased_until <= now AND h.holder IS NOT NULL THEN
@@ -212,6 +216,7 @@ BEGIN
   kept_until := minute + greatest(h.last + h.delay, h.backoff + CASE WHEN h.throttles > 0 THEN kept ELSE 0 END,
     CASE WHEN h.holder IS NOT NULL THEN h.leased_until + h.delay END, (SELECT max(u) FROM unnest(h.waiting_until) AS u));
   h.kept_until := (kept_until / kept_step + 1) * kept_step;
+  reply.is_new := is_new AND kept_until > now;
   IF kept_until <= now THEN
     DELETE FROM abide.host WHERE host.host = key;
   ELSE
@@ -223,11 +228,6 @@ BEGIN
     -- command takes.
     IF h.backoff - a_second > was.backoff OR h.throttles > was.throttles THEN
       PERFORM set_config('synchronous_commit', (SELECT reset_val FROM pg_settings WHERE pg_settings.name = 'synchronous_commit'), true);
-    END IF;
-    -- For each host that comes, two go that are no longer in use.
-    IF is_new THEN
-      DELETE FROM abide.host WHERE host.host IN
-        (SELECT t.host FROM abide.host AS t WHERE t.kept_until <= now ORDER BY t.kept_until LIMIT 2 FOR UPDATE SKIP LOCKED);
     END IF;
   END IF;
 
@@ -250,6 +250,9 @@ CREATE FUNCTION abide.exchanges(
 ) RETURNS SETOF abide.reply LANGUAGE plpgsql SET lock_timeout = '250ms' AS $$
 DECLARE
   ask record;
+  reply abide.reply;
+  new_hosts int := 0;
+  now bigint;
 BEGIN
   -- What is lost of a renewal costs a pause, and the disk would cost each of them some milliseconds.
   PERFORM set_config('synchronous_commit', 'off', true);
@@ -257,15 +260,25 @@ BEGIN
     SELECT * FROM unnest(names, holders, numbers, wants, ttls, agains_in, quiets, delays, remainings, overs, throttles, causes)
       AS a(name, holder, number, want, ttl, again_in, quiet, delay, remaining, over, throttles, cause)
   LOOP
-    RETURN NEXT abide.exchange(ask.name, ask.holder, ask.number, ask.want, ask.ttl, ask.again_in,
+    reply := abide.exchange(ask.name, ask.holder, ask.number, ask.want, ask.ttl, ask.again_in,
       ask.quiet, ask.delay, ask.remaining, ask.over, ask.throttles, ask.cause);
+    RETURN NEXT reply;
+    IF reply.is_new THEN new_hosts := new_hosts + 1; END IF;
+  END LOOP;
+  -- For each host that comes, two go that are no longer in use. Their rows are in no order, so they go last:
+  -- who has locked one of them waits for no other.
+  now := abide.micros();
+  FOR n IN 1..new_hosts LOOP
+    DELETE FROM abide.host WHERE host = ANY (ARRAY(
+      SELECT t.host FROM abide.host AS t WHERE t.kept_until <= now ORDER BY t.kept_until LIMIT 2 FOR UPDATE SKIP LOCKED));
   END LOOP;
 END $$;
 
 -- For queries of your own: when each host is free for any process, and who has it now. A host that is not
--- here is free.
+-- here is free. A lease counts as a request at its end, as in the exchange of another process: its holder may
+-- have died, and have sent until then.
 CREATE VIEW abide.hosts AS
-  SELECT host, abide.at(greatest(last + delay, backoff, CASE WHEN holder IS NOT NULL THEN leased_until END)) AS free_at,
+  SELECT host, abide.at(greatest(greatest(last, leased_until) + delay, backoff)) AS free_at,
     CASE WHEN backoff > 0 THEN abide.at(backoff) END AS backed_off_until,
     CASE WHEN leased_until > abide.micros() THEN holder END AS holder
   FROM abide.host;

@@ -1,7 +1,8 @@
 //! What the suites cannot see: what lies in the server, what it costs, and what a loss does.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Duration;
 
 use abide_gate::pacing::{Backoff, BackoffCause, HostState, HostStore, LeaseAsk, LeaseStatus, Want};
 use abide_gate::robots_cache::RobotsStore;
@@ -54,6 +55,45 @@ async fn a_row_that_is_locked_keeps_no_other_host() {
     let error = replies[0].as_ref().unwrap_err().to_string();
     assert!(error.ends_with("another transaction has kept a host's row locked"), "{error}");
     assert_eq!(replies[1].as_ref().unwrap().0, LEASED);
+}
+
+/// Rows whose time is over are not in the order in which a batch locks its own.
+#[tokio::test]
+async fn batches_that_remove_old_rows_never_wait_in_a_circle() {
+    let Some(server) = start() else { return };
+    let (store, other) = (connect(&server.url()).await, connect(&server.url()).await);
+    for host in ["c.example", "d.example"] {
+        store.exchange(host, asking(1, lease(HOUR))).await.unwrap();
+    }
+    server.ask("INSERT INTO abide.host (host, since) SELECT 'e.example', since FROM abide.run");
+    // So that a circle is found as one.
+    server.ask("ALTER FUNCTION abide.exchanges SET lock_timeout = 0");
+    let hold = "BEGIN; SELECT FROM abide.host WHERE host = 'd.example' FOR UPDATE; SELECT pg_sleep(600)";
+    let mut psql = Command::new("psql");
+    let psql = psql.args(["-qAt", "-d", &server.url(), "-c", hold]).stderr(Stdio::null());
+    let mut psql = psql.spawn().unwrap();
+    let count = |what| {
+        server.ask(&format!(
+            "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND {what}"
+        ))
+    };
+    wait_for("a row is locked", async || count("wait_event = 'PgSleep'") == "1").await;
+    let batch = |store: Store, hosts: &'static [&str]| {
+        let asks: Vec<_> = hosts.iter().map(|host| (Arc::from(*host), asking(1, lease(HOUR)))).collect();
+        tokio::spawn(async move { store.exchange_all(&asks).await })
+    };
+    // It has locked c, and waits for d.
+    let one = batch(store, &["c.example", "d.example", "e.example"]);
+    wait_for("the first waits", async || count("wait_event_type = 'Lock'") == "1").await;
+    // With b, which is new, a row goes whose time is over: e.
+    let two = batch(other, &["b.example", "c.example"]);
+    wait_for("the second waits", async || count("wait_event_type = 'Lock'") == "2").await;
+    server.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event = 'PgSleep'");
+    psql.wait().unwrap();
+    for reply in [one.await.unwrap(), two.await.unwrap()].concat() {
+        assert_eq!(reply.unwrap().0, LEASED);
+    }
+    assert_eq!(server.ask("SELECT count(*) FROM abide.host"), "4", "e is in use again");
 }
 
 /// Another program may write anything into a row.
@@ -180,6 +220,34 @@ async fn hosts_and_robots_txt_can_be_read_in_queries() {
     store.save(&origin, &sample_record(&origin, WallMillis::from_millis(7), text)).await.unwrap();
     let stored = server.ask("SELECT origin, convert_from(text, 'UTF8') FROM abide.robots_txt");
     assert_eq!(stored, format!("{origin}|{}", text.trim()));
+}
+
+/// As the exchange says it to another process: its holder may have sent a request until the lease ended.
+#[tokio::test]
+async fn a_host_is_free_one_delay_after_a_lease_that_was_not_given_up() {
+    let Some(server) = start() else { return };
+    let store = connect(&server.url()).await;
+    let free_in = || {
+        let left = "SELECT round(1000 * extract(epoch FROM free_at - clock_timestamp())) FROM abide.hosts";
+        ms(server.ask(left).parse().unwrap())
+    };
+    let is_about = |left: Duration, expected: Duration| left <= expected && left + MINUTE > expected;
+    let state = HostState { quiet: Some(ms(0)), delay: HOUR, backoff: None };
+    store.exchange("a.example", LeaseAsk { state, ..asking(1, lease(HOUR)) }).await.unwrap();
+    let left = free_in();
+    assert!(is_about(left, 2 * HOUR), "its lease runs: {left:?}");
+    // Its holder has died, and the lease ended half an hour ago.
+    server.ask("UPDATE abide.host SET last = last - 5400000000, leased_until = leased_until - 5400000000");
+    let left = free_in();
+    let (reply, state) = exchange(&store, 2, lease(MINUTE)).await;
+    assert_eq!((reply, state.delay), (LEASED, HOUR));
+    assert!(is_about(HOUR - state.quiet.unwrap(), HOUR / 2), "what the exchange says: {state:?}");
+    assert!(is_about(left, HOUR / 2), "what the view has said: {left:?}");
+    // Given up in good order, it counts from the last request.
+    let state = HostState { quiet: Some(ms(0)), ..state };
+    store.exchange("a.example", LeaseAsk { state, ..asking(2, Want::Release) }).await.unwrap();
+    let left = free_in();
+    assert!(is_about(left, HOUR), "it was given up: {left:?}");
 }
 
 #[tokio::test]

@@ -18,7 +18,8 @@ local function exchange(key, marker, asked)
 
   -- What is stored is the text of `HostEntry::encode`, and under which marker it was written: when a request
   -- was last on its way, the delay, the backoff and its throttle count and cause; who has the lease until
-  -- when, by which call; who waits for it, in line, each until when; and the time of the last exchange.
+  -- when (0: it was given up), by which call; who waits for it, in line, each until when; and the time of the
+  -- last exchange.
   local last, delay, backoff, throttles, cause = 0, 0, 0, 0, 'none'
   local has, till, by, waiting, of = NONE, 0, 0, {}, text(since)
   local row, stored = unsealed(key)
@@ -78,10 +79,12 @@ local function exchange(key, marker, asked)
   local function is_another(one) return one ~= holder end
   local verdict, wait = 'released', 0
   if want == 'release' then
-    -- Unless it was taken again while this command was on its way.
-    if has == holder and by <= number then has = NONE end
+    -- Unless it was taken again while this command was on its way. The number stays, for those that come
+    -- later than this one.
+    if has == holder and by <= number then till, by = 0, number end
     keep(is_another)
-  else
+  -- Unless the same process has given up the lease while this command was on its way.
+  elseif has ~= holder or till > 0 or by <= number then
     local grace = since + ttl
     -- A lease that has ended by itself was never given up: its holder may have sent a request until then.
     if has ~= NONE and till <= now then
