@@ -62,8 +62,8 @@ pub(crate) const BODY_LIMIT_MAX: usize = 16 * 1024 * 1024;
 /// §2.4: a cached version SHOULD NOT be used for more than 24 hours.
 pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// For a million hosts: known hosts that are forgotten are asked for robots.txt again, which is impolite, not
-/// only slow. Weighed as if no two had the same file; where a quarter are distinct, a million take 0.8 GB.
-const MEMORY_MAX: u64 = 3 << 29;
+/// only slow. Weighed as if no two had the same file; where a quarter are distinct, a million take 0.9 GB.
+const MEMORY_MAX: u64 = 2 << 30;
 /// §2.3.1.2: at least five redirects are followed.
 pub(crate) const REDIRECTS_MIN: usize = 5;
 /// More than any honest chain needs; browsers stop at 20.
@@ -196,7 +196,7 @@ impl RobotsPolicy {
         Self { store_timeout: timeout.clamp(Duration::from_millis(1), Duration::from_secs(60)), ..self }
     }
 
-    /// How much memory a process uses for robots.txt, at least 4 MiB. Default: 1.5 GiB, enough for a million
+    /// How much memory a process uses for robots.txt, at least 4 MiB. Default: 2 GiB, enough for a million
     /// hosts with files of some hundred bytes.
     ///
     /// Beyond this, the robots.txt of a host that was not used for long is dropped, and loaded from the store
