@@ -4,39 +4,35 @@
 //! are kept.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::time::Duration;
 
 use abide::pacing::{PacePolicy, RETRY_AFTER_MAX, WaitRequest, wait_request};
 use abide_permissions::ProductToken;
 use abide_robots::Target;
 use http::StatusCode;
-use http::header::{LOCATION, USER_AGENT};
+use http::header::USER_AGENT;
 use url::Url;
 
 use super::agents::{Agents, Tokens};
-use super::block::Block;
 use super::finding::{Finding, Kind, Level, Place};
 use super::pace::{Half, HostPace, Mark, Recorded};
-use super::robots::{OriginRobots, RobotsRecord, RobotsSays, TextRules};
+use super::record::{Exchange, Record, exchange, hash, host, location, target};
+use super::robots::RobotsSays;
+use super::sites::{PAGE_LEN_MAX, Sites, is_robots_txt};
 use super::stated::{is_read, restrictions};
 use super::time::Time;
 use crate::json;
 use crate::sanitize::public;
-use crate::warc::http::{HTTP_TYPE, Message, decoded};
-use crate::warc::reader::RecordHead;
-use crate::warc::record::{digest, labelled};
-use crate::warc::{DECISION_TYPE, Decision, DecisionRule, ROBOTS_LEN_MAX, ROBOTS_TYPE, RobotsStatement};
+use crate::warc::http::{HTTP_TYPE, decoded};
+use crate::warc::{DECISION_TYPE, Decision, DecisionRule, ROBOTS_TYPE};
 
 /// An audit that is under way.
 pub(super) struct Judge {
     /// Of `--delay`.
     delay: Option<Duration>,
     agents: Agents,
-    origins: HashMap<String, OriginRobots>,
+    sites: Sites,
     hosts: HashMap<String, HostPace>,
-    redirected: HashMap<String, Redirected>,
     /// Responses whose requests may follow, which say whose they are. The earliest first.
     unjudged: VecDeque<Unjudged>,
     /// The last ones, by the record that they concern.
@@ -52,15 +48,6 @@ pub(super) struct Tally {
     pub(super) notes: u64,
 }
 
-/// A URL to which robots.txt files redirect.
-#[derive(Debug, Default)]
-struct Redirected {
-    /// Of those files.
-    origins: Vec<String>,
-    /// How many requests for it are for them: one, and its repetition.
-    left: u8,
-}
-
 /// A request that was not judged yet by the rules.
 struct Unjudged {
     file: usize,
@@ -70,25 +57,6 @@ struct Unjudged {
     url: Url,
     origin: String,
     at: Time,
-}
-
-/// A record that is looked at.
-pub(super) struct Record<'a> {
-    pub(super) file: usize,
-    pub(super) name: &'a str,
-    pub(super) head: &'a RecordHead,
-    pub(super) block: &'a Block,
-}
-
-/// An HTTP record whose named fields are good.
-struct Exchange<'a> {
-    url: Url,
-    at: Time,
-    origin: String,
-    host: String,
-    id: &'a str,
-    concurrent: Vec<u64>,
-    message: Message<'a>,
 }
 
 type Found = Vec<(Level, Kind, String)>;
@@ -102,9 +70,8 @@ impl Judge {
         Self {
             delay,
             agents: Agents::new(agent),
-            origins: HashMap::new(),
+            sites: Sites::default(),
             hosts: HashMap::new(),
-            redirected: HashMap::new(),
             unjudged: VecDeque::new(),
             decisions: VecDeque::new(),
             tally: Tally::default(),
@@ -168,8 +135,10 @@ impl Judge {
         match head.kind() {
             "warcinfo" => self.agents.info(record.file, &String::from_utf8_lossy(&record.block.bytes)),
             "metadata" if head.is_of(DECISION_TYPE) => return self.decision(record),
-            "metadata" if head.is_of(ROBOTS_TYPE) => self.robots_statement(record)?,
-            "resource" if head.target().is_some_and(is_robots_txt) => self.robots_resource(record)?,
+            "metadata" if head.is_of(ROBOTS_TYPE) => self.sites.robots_statement(record)?,
+            "resource" if head.target().is_some_and(is_robots_txt) => {
+                self.sites.robots_resource(record, &self.agents.tokens(record.file))?;
+            }
             "request" if head.is_of(HTTP_TYPE) => {
                 return Ok(exchange(record)?
                     .map(|exchange| self.request(record, &exchange))
@@ -208,7 +177,7 @@ impl Judge {
     /// One half of an exchange: whether its request was too soon.
     fn sent(&mut self, record: &Record<'_>, exchange: &Exchange<'_>, half: Half) -> Sent {
         let tokens = self.agents.tokens(record.file);
-        let robots = self.origins.entry(exchange.origin.clone()).or_default();
+        let robots = self.sites.origin(&exchange.origin);
         let crawl_delay = match robots.at(exchange.at) {
             Some(RobotsSays::Rules(text)) => text.rules(&tokens).crawl_delay(),
             _ => None,
@@ -233,12 +202,7 @@ impl Judge {
         self.tally.requests += 1;
         let delay = impolite.delay.map(|why| fault(Kind::ShortDelay, why));
         let wait = impolite.wait.map(|why| fault(Kind::IgnoredWait, why));
-        // Also where a robots.txt redirects to, which is requested for it.
-        let redirected = self.redirected.get_mut(url).filter(|redirected| redirected.left > 0);
-        let is_for_robots = is_robots_txt(url) || redirected.is_some();
-        if let Some(redirected) = redirected {
-            redirected.left -= 1;
-        }
+        let is_for_robots = self.sites.is_for_robots(url);
         Sent::First { found: delay.into_iter().chain(wait).collect(), is_for_robots }
     }
 
@@ -250,7 +214,7 @@ impl Judge {
         url: &Url,
         at: Time,
     ) -> Option<(Level, Kind, String)> {
-        let robots = self.origins.entry(origin.to_owned()).or_default();
+        let robots = self.sites.origin(origin);
         let is_reported = robots.is_reported;
         match robots.at(at) {
             None if is_reported => None,
@@ -291,16 +255,8 @@ impl Judge {
             return found;
         };
         self.asked_to_wait(exchange, status);
-        let redirected = self.redirected.remove(exchange.url.as_str());
-        let mut origins = redirected.map(|redirected| redirected.origins).unwrap_or_default();
-        if is_robots_txt(exchange.url.as_str()) {
-            origins.push(exchange.origin.clone());
-        }
-        if !origins.is_empty() {
-            self.robots_response(record, exchange, status, origins);
-        } else if is_tdmrep(&exchange.url) {
-            self.tdmrep(exchange, status);
-        } else if status.is_success() {
+        let tokens = self.agents.tokens(record.file);
+        if !self.sites.response(record, exchange, status, &tokens) && status.is_success() {
             found.extend(self.stated(record, exchange));
         }
         found
@@ -339,114 +295,6 @@ impl Judge {
         self.hosts.entry(host.to_owned()).or_default()
     }
 
-    /// A response for the robots.txt of these origins.
-    fn robots_response(
-        &mut self,
-        record: &Record<'_>,
-        exchange: &Exchange<'_>,
-        status: StatusCode,
-        origins: Vec<String>,
-    ) {
-        // Some writers have no revisits.
-        if record.head.kind() == "revisit" || status == StatusCode::NOT_MODIFIED {
-            return self.robots_revisit(record, exchange, &origins);
-        }
-        let message = &exchange.message;
-        let says = match status.as_u16() {
-            200..=299 => {
-                let body = message.dechunked();
-                match decoded(&message.fields, &body, ROBOTS_LEN_MAX) {
-                    Ok(text) => {
-                        RobotsSays::Rules(Box::new(TextRules::new(&text, &self.agents.tokens(record.file))))
-                    }
-                    Err(why) => RobotsSays::Unreachable(why),
-                }
-            }
-            300..=399 => match location(exchange) {
-                Some(target) => {
-                    if self.redirected.len() >= REDIRECTED_MAX {
-                        self.redirected.clear();
-                    }
-                    let redirected = self.redirected.entry(target.into()).or_default();
-                    redirected.left = 2;
-                    redirected.origins.extend(origins);
-                    return;
-                }
-                None => {
-                    RobotsSays::Unreachable(format!("status {} without a good Location", status.as_u16()))
-                }
-            },
-            // RFC 9309 §2.3.1.3.
-            400..=499 => RobotsSays::Unavailable,
-            other => RobotsSays::Unreachable(format!("status {other}")),
-        };
-        let digest = payload_digest(record, message.body);
-        for origin in origins {
-            let (id, digest, says) = (exchange.id.to_owned(), digest.clone(), says.clone());
-            let stated_digest = stated_digest(record);
-            let known = RobotsRecord { id, at: exchange.at, digest, stated_digest, says };
-            self.origins.entry(origin).or_default().add(known);
-        }
-    }
-
-    /// It has not changed, or is the same as that of another origin.
-    fn robots_revisit(&mut self, record: &Record<'_>, exchange: &Exchange<'_>, origins: &[String]) {
-        let (refers_to, stated) = (record.head.field("WARC-Refers-To"), stated_digest(record));
-        let other = record.head.field("WARC-Refers-To-Target-URI").and_then(|url| Url::parse(url).ok());
-        let other = other.map(|url| url.origin().ascii_serialization());
-        let again = |origins: &HashMap<String, OriginRobots>, origin: &String| {
-            origins.get(origin)?.again(refers_to, stated.as_deref())
-        };
-        for origin in origins {
-            let says = again(&self.origins, origin);
-            let says = says.or_else(|| other.as_ref().and_then(|other| again(&self.origins, other)));
-            if let Some(says) = says {
-                let (digest, stated_digest) = (stated.clone().unwrap_or_default(), stated.clone());
-                let known =
-                    RobotsRecord { id: exchange.id.to_owned(), at: exchange.at, digest, stated_digest, says };
-                self.origins.entry(origin.clone()).or_default().add(known);
-            }
-        }
-    }
-
-    /// The site's statement on text and data mining. What cannot be fetched changes nothing.
-    fn tdmrep(&mut self, exchange: &Exchange<'_>, status: StatusCode) {
-        let message = &exchange.message;
-        let json = match status.as_u16() {
-            200..=299 => decoded(&message.fields, &message.dechunked(), PAGE_LEN_MAX).ok().map(Arc::from),
-            400..=499 => None,
-            _ => return,
-        };
-        self.origins.entry(exchange.origin.clone()).or_default().tdmrep = json;
-    }
-
-    fn robots_resource(&mut self, record: &Record<'_>) -> Result<(), String> {
-        let text = TextRules::new(&record.block.bytes, &self.agents.tokens(record.file));
-        self.robots_record(record, RobotsSays::Rules(Box::new(text)))
-    }
-
-    /// What abide says of a robots.txt without a text.
-    fn robots_statement(&mut self, record: &Record<'_>) -> Result<(), String> {
-        let statement: RobotsStatement = serde_json::from_slice(&record.block.bytes)
-            .map_err(|error| format!("expected what is known of a robots.txt as JSON: {error}"))?;
-        let status = statement.status.map(|status| format!("status {status}"));
-        let why = statement.why.or(status).unwrap_or_default();
-        let says = match statement.source.as_str() {
-            "unavailable" | "long_outage" => RobotsSays::Unavailable,
-            _ => RobotsSays::Unreachable(why),
-        };
-        self.robots_record(record, says)
-    }
-
-    fn robots_record(&mut self, record: &Record<'_>, says: RobotsSays) -> Result<(), String> {
-        let (url, at) = (target(record.head)?, date(record.head)?);
-        let id = record.head.field("WARC-Record-ID").unwrap_or_default().to_owned();
-        let digest = payload_digest(record, &record.block.bytes);
-        let robots = self.origins.entry(url.origin().ascii_serialization()).or_default();
-        robots.add(RobotsRecord { id, at, digest, stated_digest: stated_digest(record), says });
-        Ok(())
-    }
-
     /// A decision of abide's, and whether the bytes bear it out.
     fn decision(&mut self, record: &Record<'_>) -> Result<Found, String> {
         let decision: Decision = serde_json::from_slice(&record.block.bytes)
@@ -468,8 +316,8 @@ impl Judge {
             return Ok(Some("it says that a URL was fetched which robots.txt disallows".to_owned()));
         }
         let Some(id) = &stated.robots_record else { return Ok(None) };
-        let known = self.origins.get_mut(&url.origin().ascii_serialization());
-        let Some(robots) = known.and_then(|robots| robots.find(id)) else {
+        let robots = self.sites.origin(&url.origin().ascii_serialization());
+        let Some(robots) = robots.find(id) else {
             return Ok(Some(format!("the record {id} of the robots.txt in force is not before it")));
         };
         if stated.robots_digest.as_ref() != Some(&robots.digest) {
@@ -512,7 +360,7 @@ impl Judge {
         let tokens = self.agents.tokens(record.file);
         // What cannot be decoded is not a page that can be used.
         let body = decoded(&message.fields, &message.dechunked(), PAGE_LEN_MAX).unwrap_or_default();
-        let robots = self.origins.entry(exchange.origin.clone()).or_default();
+        let robots = self.sites.origin(&exchange.origin);
         let tdmrep = robots.tdmrep.clone();
         let text = match robots.at(exchange.at) {
             Some(RobotsSays::Rules(text)) => Some(&mut **text),
@@ -563,73 +411,9 @@ enum Sent {
     Second(u64),
 }
 
-/// `None`: it is of no concern here, such as a name that was looked up.
-fn exchange<'a>(record: &Record<'a>) -> Result<Option<Exchange<'a>>, String> {
-    let head = record.head;
-    let (url, at) = (target(head)?, date(head)?);
-    let Some(host) = host(&url).filter(|_| matches!(url.scheme(), "http" | "https")) else { return Ok(None) };
-    let message = Message::read(&record.block.bytes);
-    let message = message.ok_or("expected an HTTP message in the block")?;
-    let id = head.field("WARC-Record-ID").ok_or("the record has no WARC-Record-ID")?;
-    let concurrent = head.fields_named("WARC-Concurrent-To").map(hash).collect();
-    let origin = url.origin().ascii_serialization();
-    Ok(Some(Exchange { origin, host, url, at, id, concurrent, message }))
-}
-
-fn target(head: &RecordHead) -> Result<Url, String> {
-    let text = head.target().ok_or("the record has no WARC-Target-URI")?;
-    let mut url = Url::parse(text).map_err(|error| format!("its WARC-Target-URI is no URL: {error}"))?;
-    url.set_fragment(None);
-    Ok(url)
-}
-
-fn date(head: &RecordHead) -> Result<Time, String> {
-    let text = head.field("WARC-Date").ok_or("the record has no WARC-Date")?;
-    Time::parse(text).ok_or_else(|| "its WARC-Date is no time such as 2026-11-21T00:31:50Z".to_owned())
-}
-
-fn host(url: &Url) -> Option<String> {
-    Some(url.host_str()?.trim_end_matches('.').to_owned())
-}
-
-/// Of a payload that is too long to be kept, the one that it states, which was checked.
-fn payload_digest(record: &Record<'_>, payload: &[u8]) -> String {
-    let stated = record.head.field("WARC-Payload-Digest").filter(|_| !record.block.is_whole);
-    stated.map_or_else(|| labelled(&digest(&[payload])), str::to_owned)
-}
-
-fn is_robots_txt(url: &str) -> bool {
-    Url::parse(url).is_ok_and(|url| url.path() == "/robots.txt" && url.query().is_none())
-}
-
-fn stated_digest(record: &Record<'_>) -> Option<String> {
-    record.head.field("WARC-Payload-Digest").map(str::to_owned)
-}
-
-fn is_tdmrep(url: &Url) -> bool {
-    url.path() == "/.well-known/tdmrep.json"
-}
-
-fn location(exchange: &Exchange<'_>) -> Option<Url> {
-    let text = exchange.message.fields.get(LOCATION)?;
-    let mut url = exchange.url.join(&String::from_utf8_lossy(text.as_bytes())).ok()?;
-    url.set_fragment(None);
-    Some(url)
-}
-
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
-}
-
 /// After a 429 or 503 without a Retry-After: no specification says how long. Lenient: abide waits a minute.
 const THROTTLE: Duration = Duration::from_secs(10);
 /// Decisions stand right before their responses.
 const DECISIONS_MAX: usize = 64;
 /// A writer that puts responses first has their requests right behind them.
 const UNJUDGED_MAX: usize = 64;
-/// Redirects of robots.txt that were not followed yet.
-const REDIRECTED_MAX: usize = 10_000;
-/// As much of a page as is looked at for its head.
-const PAGE_LEN_MAX: usize = 512 * 1024;

@@ -13,7 +13,9 @@ mod files;
 mod finding;
 mod judge;
 mod pace;
+mod record;
 mod robots;
+mod sites;
 mod stated;
 mod time;
 
@@ -25,7 +27,8 @@ use crate::style::{self, PLAIN};
 use block::BlockCheck;
 use files::{Files, Unreadable};
 use finding::{Finding, Level};
-use judge::{Judge, Record};
+use judge::Judge;
+use record::Record;
 
 pub(crate) fn run(args: &AuditArgs) -> anyhow::Result<Status> {
     let agent = input::chain(&args.agent);
