@@ -57,6 +57,8 @@ impl Cli {
             Command::Fetch(args) => Some(&args.online.output),
             #[cfg(feature = "serve")]
             Command::Serve(args) => Some(&args.online.output),
+            #[cfg(not(feature = "serve"))]
+            Command::Serve { .. } => None,
         }
     }
 }
@@ -100,6 +102,13 @@ pub(crate) enum Command {
     #[cfg(feature = "serve")]
     #[command(after_long_help = examples("serve"))]
     Serve(Box<ServeArgs>),
+    /// It says by which feature a build has it
+    #[cfg(not(feature = "serve"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Serve {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<std::ffi::OsString>,
+    },
     /// Match URLs against a robots.txt file, offline
     #[command(after_long_help = examples("match"))]
     Match(MatchArgs),

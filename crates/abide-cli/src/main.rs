@@ -73,6 +73,8 @@ fn main() -> ExitCode {
         Command::Lint(args) => lint::run(&args),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(&args),
+        #[cfg(not(feature = "serve"))]
+        Command::Serve { .. } => Err(stores::left_out("abide serve", "serve").into()),
         Command::Agents(args) => agents::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Audit(args) => audit::run(&args),

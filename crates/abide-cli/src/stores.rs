@@ -53,11 +53,11 @@ impl Stores {
                 store.connect().await.map(Self::Postgres).map_err(|error| wrong(&error))
             }
             #[cfg(not(feature = "redb"))]
-            StoreArg::Redb(_) => Err(left_out("redb")),
+            StoreArg::Redb(_) => Err(left_out("--store", "redb")),
             #[cfg(not(feature = "redis"))]
-            StoreArg::Redis(_) => Err(left_out("redis")),
+            StoreArg::Redis(_) => Err(left_out("--store", "redis")),
             #[cfg(not(feature = "postgres"))]
-            StoreArg::Postgres(_) => Err(left_out("postgres")),
+            StoreArg::Postgres(_) => Err(left_out("--store", "postgres")),
         }
     }
 
@@ -97,10 +97,10 @@ impl Stores {
     }
 }
 
-/// A store that this build does not have.
-#[cfg(not(all(feature = "redb", feature = "redis", feature = "postgres")))]
-fn left_out(feature: &str) -> UsageError {
+/// Something that this build does not have.
+#[cfg(not(all(feature = "redb", feature = "redis", feature = "postgres", feature = "serve")))]
+pub(crate) fn left_out(what: &str, feature: &str) -> UsageError {
     UsageError(format!(
-        "--store: this abide was built without {feature}; install it with --features {feature}"
+        "{what}: this abide was built without {feature}; install it with --features {feature}"
     ))
 }

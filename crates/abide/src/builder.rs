@@ -134,8 +134,8 @@ impl Builder {
         Self { read_timeout: timeout, ..self }
     }
 
-    /// Whether abide requests pages in gzip, deflate, brotli (feature `brotli`) and zstd (feature `zstd`), and
-    /// decodes them, whatever features reqwest has. On by default.
+    /// Whether abide requests pages in gzip, deflate, brotli and zstd, and decodes them, whatever features
+    /// reqwest has. The last two are the features `brotli` and `zstd` of this crate. On by default.
     ///
     /// The client that is built asks for them by a default field. A request's own `Accept-Encoding` is kept,
     /// and one with `Range` asks for no coding. If this is off, no `Accept-Encoding` is sent, and bodies stay

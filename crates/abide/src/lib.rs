@@ -105,8 +105,8 @@
 //! * `license`, `price`: tokens of licences, and prices: hooks of that crate for
 //!   `Builder::answer_challenges`.
 //! * `metrics`: `record_metrics` and `sample_metrics`, which count with the facade of that name.
-//! * `brotli` (default), `zstd`: pages and robots.txt in these codings, beside gzip and deflate. zstd brings C
-//!   code.
+//! * `brotli` (default), `zstd`: pages and robots.txt in these codings, beside gzip and deflate. zstd brings
+//!   C code.
 //!
 //! TLS is a feature of *your* reqwest; its content codings are not used.
 

@@ -1,4 +1,4 @@
-// Package abide asks `abide serve` first: http.Client{Transport: &abide.Transport{Server: "http://127.0.0.1:8410"}}.
+// Package abide: http.Client{Transport: &abide.Transport{Server: "http://127.0.0.1:8410"}} asks abide serve.
 package abide
 
 import (

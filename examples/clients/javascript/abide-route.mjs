@@ -3,10 +3,10 @@
 //     await page.route("**/*", abideRoute());                                          // Playwright
 //     preNavigationHooks: [({ page }) => page.route("**/*", abideRoute())],            // Crawlee's PlaywrightCrawler
 //
-// Each image of a page is a request to its host, one at a time: `skip` leaves out what is not needed. Redirects
-// are followed here, so the page keeps the URL that it was asked for. A service worker's requests pass no route:
-// open the context with `serviceWorkers: "block"`.
-// Nor does Chromium's request for the /favicon.ico of a page that names no icon: it comes unasked and unpaced.
+// Each image of a page is a request to its host, one at a time: `skip` leaves out what is not needed.
+// Redirects are followed here, so the page keeps the URL that it was asked for.
+// Two kinds of requests pass no route. Those of service workers: open the context with
+// `serviceWorkers: "block"`. And Chromium's for the /favicon.ico of a page that names no icon.
 import { call } from "./abide-fetch.mjs";
 
 const TTL_MS = 120_000;

@@ -35,7 +35,7 @@ fetch() {
             echo "$answer" >&2 # denied, deferred or refused, with the reason
             return 1
         fi
-        # Each redirect is a URL of its own (no -L), and so is one with brackets (-g). The permit's ttl is 60 s.
+        # A redirect is a URL of its own (no -L), one with brackets is one URL (-g). The permit's ttl is 60 s.
         seen=$(curl -q -g -s -A "$agent" -D "$fields" -o "$body" --max-time 50 -w '%{http_code} %{redirect_url}' --url "$url")
         case $? in
             0) end="\"status\": ${seen%% *}, \"headers\": $(headers)" ;;

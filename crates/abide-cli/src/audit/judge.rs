@@ -18,13 +18,13 @@ use super::finding::{Finding, Kind, Level, Place};
 use super::pace::{Half, HostPace, Mark, Recorded};
 use super::record::{Exchange, Record, exchange, hash, host, location, target};
 use super::robots::RobotsSays;
-use super::sites::{PAGE_LEN_MAX, Sites, is_robots_txt};
+use super::sites::{Sites, is_robots_txt};
 use super::stated::{is_read, restrictions};
 use super::time::Time;
 use crate::json;
 use crate::sanitize::public;
 use crate::warc::http::{HTTP_TYPE, decoded};
-use crate::warc::{DECISION_TYPE, Decision, DecisionRule, ROBOTS_TYPE};
+use crate::warc::{DECISION_TYPE, Decision, DecisionRule, PAGE_LEN_MAX, ROBOTS_TYPE};
 
 /// An audit that is under way.
 pub(super) struct Judge {

@@ -12,7 +12,7 @@ use super::agents::Tokens;
 use super::record::{Exchange, Record, date, location, payload_digest, stated_digest, target};
 use super::robots::{OriginRobots, RobotsRecord, RobotsSays, TextRules};
 use crate::warc::http::decoded;
-use crate::warc::{ROBOTS_LEN_MAX, RobotsStatement};
+use crate::warc::{PAGE_LEN_MAX, ROBOTS_LEN_MAX, RobotsStatement};
 
 #[derive(Default)]
 pub(super) struct Sites {
@@ -186,5 +186,3 @@ fn is_tdmrep(url: &Url) -> bool {
 
 /// Redirects of robots.txt that were not followed yet.
 const REDIRECTED_MAX: usize = 10_000;
-/// As much of a page as is looked at for its head.
-pub(super) const PAGE_LEN_MAX: usize = 512 * 1024;

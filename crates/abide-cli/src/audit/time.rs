@@ -1,7 +1,7 @@
 //! `WARC-Date`: when a request began, as exactly as its writer knew.
 //!
-//! WARC/1.0 has whole seconds, and WARC/1.1 fractions, or less than seconds: what a coarse date leaves open is
-//! never held against a crawler.
+//! WARC/1.0 has whole seconds. WARC/1.1 has fractions, or no seconds at all. What a coarse date leaves open
+//! is never held against a crawler.
 
 use std::time::Duration;
 

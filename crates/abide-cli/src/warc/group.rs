@@ -1,7 +1,7 @@
 //! The records of one decision and of the exchanges that it led to, as they are written together.
 //!
-//! What the archive has already is referred to: a payload that comes again, and the robots.txt in force, which
-//! each file has once.
+//! What the archive has already is referred to: a payload that comes again, and the robots.txt in force. Each
+//! file has that once.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -349,6 +349,6 @@ fn crawl_name(urls: &[Url]) -> String {
 }
 
 /// As much as abide reads of a page for its head.
-const PAGE_LEN_MAX: usize = 512 * 1024;
+pub(crate) const PAGE_LEN_MAX: usize = 512 * 1024;
 /// As much as the gate reads of one.
 pub(crate) const ROBOTS_LEN_MAX: usize = 512_000;

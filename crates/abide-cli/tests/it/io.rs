@@ -271,3 +271,9 @@ async fn asking_for_another_crawler_is_not_posing_as_it() {
     let robots = file("User-agent: GPTBot\nDisallow: /a\n");
     abide(format!("explain --for GPTBot --robots {robots} /a")).ends_with(1).shows(&["Disallow: /a"]);
 }
+
+#[cfg(not(feature = "serve"))]
+#[test]
+fn a_call_that_is_not_built_in_names_its_feature() {
+    abide("serve --agent ExampleBot --listen 127.0.0.1:0").is_wrong_usage(&["--features serve"]);
+}

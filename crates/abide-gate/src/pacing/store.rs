@@ -54,8 +54,8 @@ use crate::{BoxFuture, HolderId, StoreError};
 ///   command. A dropped call is done or not done, and leaves no lock behind.
 /// * **Late calls.** A call that was dropped may take effect after later ones of its process, as on a
 ///   connection that was given up. A late report does no harm, because states only grow. A late release would
-///   free a lease that is in use, and after a release, a late request would lease a host that nobody uses. So
-///   the store keeps the [`number`](LeaseAsk::number) of the call that last took, renewed or gave up a lease,
+///   free a lease that is in use, and after a release, a late request would lease a host that no process
+///   uses. So the store keeps the [`number`](LeaseAsk::number) of the call that last took, renewed or gave up a lease,
 ///   and who made it, until another process asks for the lease. A release with a lower one gives up no lease;
 ///   after a release, a request with a lower one gets [`Released`](LeaseStatus::Released), and no place in
 ///   queue. A request that is late in any other way costs time alone, because a lease ends by itself.
