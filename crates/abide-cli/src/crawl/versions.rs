@@ -79,6 +79,10 @@ trait Pages: std::fmt::Debug + Send {
 
 impl Versions {
     /// Of a store that keeps them. Opened after the store, whose lock is that of a file beside it as well.
+    #[cfg_attr(
+        not(any(feature = "redb", feature = "postgres")),
+        allow(unreachable_code, unused_variables, reason = "no store keeps versions then")
+    )]
     pub(crate) fn of(store: &StoreArg) -> anyhow::Result<Option<Self>> {
         let pages: Box<dyn Pages> = match store {
             #[cfg(feature = "redb")]
